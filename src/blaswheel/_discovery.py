@@ -1,0 +1,222 @@
+"""Which files of which installed distributions could be a BLAS: file lists only, nothing is run.
+
+Distributions are found as `importlib.metadata` finds them (``*.dist-info`` folders on the search
+path, the first of a name wins), but only the file list is read: a thousand distributions are
+common in a build environment, and parsing their metadata would cost more than all the rest.
+Specification: https://packaging.python.org/en/latest/specifications/recording-installed-packages/
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from blaswheel._errors import BlaswheelError
+from blaswheel._record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+#: Headers whose folder is an include folder of a BLAS.
+HEADERS = frozenset(
+    (
+        "cblas.h",
+        "lapacke.h",
+        "lapack.h",
+        "f77blas.h",
+        "openblas_config.h",
+        "mkl_cblas.h",
+        "mkl_lapacke.h",
+        "nvpl_blas_cblas.h",
+    )
+)
+#: No file list of a real distribution comes near this size (torch: 3 MB).
+MAX_RECORD_SIZE = 64 << 20
+
+
+class Distribution(Record):
+    """One installed distribution.
+
+    Attributes
+    ----------
+    name : str
+        Normalised (PEP 503): lower case, ``-`` between words.
+    version : str
+        As the metadata folder is named.
+    root : str
+        The folder that paths in the file list are relative to (site-packages).
+    """
+
+    name: str
+    version: str
+    root: str
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}"
+
+
+class Files(Record):
+    """What a distribution holds that concerns a BLAS; absolute paths, in the order listed."""
+
+    distribution: Distribution
+    libraries: tuple[str, ...] = ()
+    #: folders that hold one of `HEADERS`
+    include_dirs: tuple[str, ...] = ()
+
+
+def normalised(name: str) -> str:
+    """Return a distribution's name as PEP 503 normalises it."""
+    return "-".join(filter(None, name.lower().replace("_", "-").replace(".", "-").split("-")))
+
+
+def search_path(root: str | None = None, python: str | None = None) -> tuple[str, ...]:
+    """Return the folders to look for distributions in.
+
+    Parameters
+    ----------
+    root : str, optional
+        A foreign site-packages, an unpacked wheel, or the prefix of an environment.
+    python : str, optional
+        Another interpreter, asked for its ``sys.path``.
+
+    Raises
+    ------
+    BlaswheelError
+        If there is no such folder or interpreter, or `root` holds no distribution.
+    """
+    if root is not None:
+        return (_root_folder(root),)
+    path = sys.path if python is None else _path_of(python)
+    return tuple(dict.fromkeys(entry for entry in path if entry and os.path.isdir(entry)))
+
+
+def _root_folder(root: str) -> str:
+    if not os.path.isdir(root):
+        what = "not a folder" if os.path.exists(root) else "no such folder"
+        raise BlaswheelError(
+            f"--root {root}: {what}", "give a site-packages folder or an unpacked wheel"
+        )
+    candidates = [root]
+    for lib in ("lib", "lib64"):
+        folder = os.path.join(root, lib)
+        if os.path.isdir(folder):
+            candidates += [
+                os.path.join(folder, name, "site-packages")
+                for name in sorted(os.listdir(folder))
+                if name.startswith("python3")
+            ]
+    candidates.append(os.path.join(root, "Lib", "site-packages"))
+    for folder in candidates:
+        if os.path.isdir(folder) and any(name.endswith(".dist-info") for name in _names(folder)):
+            return os.path.abspath(folder)
+    raise BlaswheelError(
+        f"--root {root}: holds no installed distribution (no *.dist-info folder)",
+        "give a site-packages folder, the prefix of an environment, or an unpacked wheel",
+    )
+
+
+def _path_of(python: str) -> list[str]:
+    import json
+    import subprocess
+
+    try:
+        answer = subprocess.run(
+            [python, "-c", "import json, sys; print(json.dumps(sys.path))"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            check=True,
+            timeout=60,
+            # The current folder is not part of that environment.
+            cwd=os.path.dirname(os.path.abspath(__file__)) if os.path.isabs(python) else None,
+        )
+        path = json.loads(answer.stdout)
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        raise BlaswheelError(
+            f"--python {python}: can't ask it for its search path ({_first_line(error)})",
+            "give the path of a working Python interpreter",
+        ) from error
+    # "" stands for that interpreter's current folder.
+    return [entry for entry in path if isinstance(entry, str) and entry]
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).splitlines()[0] if str(error) else type(error).__name__
+
+
+def distributions(path: Sequence[str]) -> Iterator[tuple[Distribution, str]]:
+    """Yield each distribution on ``path`` with its metadata folder; the first of a name wins."""
+    seen = set()
+    for root in path:
+        for entry in sorted(_names(root)):
+            if not entry.endswith(".dist-info"):
+                continue
+            name, _, version = entry[: -len(".dist-info")].partition("-")
+            name = normalised(name)
+            if name in seen:
+                continue
+            seen.add(name)
+            distribution = Distribution(name=name, version=version, root=root)
+            yield distribution, os.path.join(root, entry)
+
+
+def _names(folder: str) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def files(distribution: Distribution, info_dir: str) -> Files | None:
+    """Return what the distribution lists that may be a BLAS; None if there is nothing.
+
+    A distribution without a file list (half removed, or not installed by a package installer)
+    holds nothing.
+    """
+    try:
+        with open(os.path.join(info_dir, "RECORD"), "rb") as file:
+            record = file.read(MAX_RECORD_SIZE)
+    except OSError:
+        return None
+    if not any(mark in record for mark in (b".so", b".dylib", b".dll", b".h,")):
+        return None
+    libraries: list[str] = []
+    include_dirs: dict[str, None] = {}
+    for line in record.split(b"\n"):
+        # A line is path,hash,size; csv puts a path that has a comma or a quote in quotes.
+        if line[:1] == b'"':
+            raw = line[1 : line.rfind(b'"')].replace(b'""', b'"')
+        else:
+            raw = line.partition(b",")[0]
+        base = raw[raw.rfind(b"/") + 1 :]
+        if not _is_library_name(base) and base[-2:] != b".h":
+            continue
+        relative = os.fsdecode(raw)
+        if "\0" in relative:
+            continue
+        name = os.path.basename(relative)
+        if base[-2:] == b".h" and name not in HEADERS:
+            continue
+        full = os.path.normpath(os.path.join(distribution.root, relative))
+        if base[-2:] == b".h":
+            include_dirs[os.path.dirname(full)] = None
+        else:
+            libraries.append(full)
+    if not libraries and not include_dirs:
+        return None
+    return Files(
+        distribution=distribution,
+        libraries=tuple(libraries),
+        include_dirs=tuple(include_dirs),
+    )
+
+
+def _is_library_name(base: bytes) -> bool:
+    """Tell whether a file of this name is worth opening (its magic number then decides).
+
+    Extension modules are not: nothing can be linked against them.
+    """
+    if base.endswith((b".so", b".dylib", b".dll")):
+        return not (base.endswith(b".abi3.so") or b".cpython-" in base or b".pypy" in base)
+    stem, dot, version = base.partition(b".so.")
+    return bool(dot and stem and version[:1].isdigit())

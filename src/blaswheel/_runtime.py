@@ -1,0 +1,105 @@
+"""Runtime modes: what a link line adds so that the library is found when the result is loaded."""
+
+from __future__ import annotations
+
+import os
+
+from blaswheel._errors import BlaswheelError, UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+MODES = ("link", "origin", "absolute", "preload")
+#: How deep below site-packages an extension module lies, if nothing is said.
+DEPTHS = (0, 1, 2, 3)
+MAX_DEPTH = 16
+
+
+def depths(text: str) -> tuple[int, ...]:
+    """Parse ``--depth``: how many folders below site-packages the extension modules lie.
+
+    >>> depths("2")
+    (2,)
+    >>> depths("1,2,4")
+    (1, 2, 4)
+    """
+    try:
+        values = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        values = (-1,)
+    if not all(0 <= value <= MAX_DEPTH for value in values):
+        raise UsageError(
+            f"--depth {text}: not a depth",
+            f"give whole numbers from 0 to {MAX_DEPTH}, e.g. --depth 2 or --depth 1,2",
+        )
+    if len(values) > len(DEPTHS):
+        raise UsageError(
+            f"--depth {text}: more than {len(DEPTHS)} run paths", "give the depths that are needed"
+        )
+    return tuple(sorted(set(values)))
+
+
+def origin_entries(library_dir: str, site_packages: str | None, at: Sequence[int]) -> list[str]:
+    """Return run paths from an extension module to ``library_dir``, nearest first.
+
+    Raises
+    ------
+    BlaswheelError
+        If the library is not in the site-packages that the module will be in.
+    """
+    relative = os.path.relpath(library_dir, site_packages) if site_packages else os.pardir
+    if relative.split(os.sep)[0] == os.pardir or os.path.isabs(relative):
+        raise BlaswheelError(
+            f"{library_dir} is in no site-packages: no run path relative to a module reaches it",
+            "use --runtime absolute, or --runtime link and repair the wheel",
+        )
+    entries = []
+    for depth in at:
+        parts = [os.pardir] * depth + ([] if relative == os.curdir else relative.split(os.sep))
+        entries.append("/".join(["$ORIGIN", *parts]))
+    return entries
+
+
+def link_args(
+    *,
+    mode: str,
+    directory: str,
+    library: Sequence[str],
+    alias: tuple[str, str] | None,
+    run_paths: Sequence[str],
+    elf: bool = True,
+) -> list[str]:
+    """Return the arguments that link a library, and its alias archive before it.
+
+    Parameters
+    ----------
+    mode : {'link', 'origin', 'absolute', 'preload'}
+    directory : str
+        Folder of the library.
+    library : sequence of str
+        Link names in order: ``openblas`` for ``-lopenblas``, ``:libmkl_rt.so.3`` for a file name.
+    alias : (folder, link name), optional
+        The alias archive.
+    run_paths : sequence of str
+        What `origin_entries` gives, for mode ``origin``.
+
+    Notes
+    -----
+    The archive goes directly before the library, as ``-L -l``: after it, ``--as-needed`` drops
+    the library; as a path, CMake puts it before the objects. In ``origin`` mode the linker's own
+    spelling keeps Meson from resolving the library, for which it would record an absolute run
+    path that meson-python keeps.
+    """
+    spelling = "-Wl,{}" if mode == "origin" else "{}"
+    args: list[str] = []
+    if alias:
+        args += [spelling.format(f"-L{alias[0]}"), spelling.format(f"-l{alias[1]}")]
+    args.append(spelling.format(f"-L{directory}"))
+    args += [spelling.format(f"-l{name}") for name in library]
+    if elf:
+        args.append(f"-Wl,-rpath-link,{directory}")
+    if mode == "absolute":
+        args.append(f"-Wl,-rpath,{directory}")
+    args += [f"-Wl,-rpath,{entry}" for entry in run_paths]
+    return args
