@@ -57,9 +57,14 @@ struct stage {
 static const struct stage stages[] = {
     {"load", stage_load, 1, 0},
     {"symbols", stage_symbols, 1, 0},
+    {"identity", stage_identity, 1, 0},
+    {"width", stage_width, 1, 0},
+    {"returns", stage_returns, 1, 1},
+    {"agreement", stage_agreement, 1, 1},
 };
 #define STAGE_COUNT (sizeof stages / sizeof *stages)
 #define STAGE_LOAD 0
+#define STAGE_WIDTH 3
 
 static _Noreturn void fail_usage(const char *what, const char *subject)
 {
@@ -181,6 +186,9 @@ int main(int argc, char **argv)
         if (!any_stage)
             wanted[i] = stages[i].by_default;
     wanted[STAGE_LOAD] = 1;
+    for (size_t i = 0; i < STAGE_COUNT; ++i)
+        if (wanted[i] && stages[i].needs_width)
+            wanted[STAGE_WIDTH] = 1;
 
     if (platform_take_output() != 0) {
         fprintf(stderr, "blaswheel-probe: standard output or standard error is closed\n");
