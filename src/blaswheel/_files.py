@@ -61,3 +61,89 @@ def write_atomically(path: str, content: bytes) -> None:
             f"can't write {path}: {error.strerror or error}",
             "choose a folder that you can write to",
         ) from error
+
+
+def write_folder_atomically(folder: str, files: Mapping[str, bytes]) -> None:
+    """Create ``folder`` with ``files`` in it at once; a folder that exists is left as it is.
+
+    Raises
+    ------
+    BlaswheelError
+        If it can't be written; nothing is left behind.
+    """
+    import tempfile
+
+    parent = os.path.dirname(os.path.abspath(folder))
+    temporary = ""
+    try:
+        os.makedirs(parent, exist_ok=True)
+        temporary = tempfile.mkdtemp(prefix=".", suffix=".tmp", dir=parent)
+        os.chmod(temporary, 0o755)
+        for name, content in files.items():
+            with open(os.path.join(temporary, name), "wb") as file:
+                file.write(content)
+        try:
+            os.rename(temporary, folder)
+        except OSError:
+            # Somebody else was faster: what is there has the same content by its name.
+            if not os.path.isdir(folder):
+                raise
+    except OSError as error:
+        raise BlaswheelError(
+            f"can't write {folder}: {error.strerror or error}",
+            "choose a folder that you can write to",
+        ) from error
+    finally:
+        if temporary and os.path.isdir(temporary):
+            import shutil
+
+            shutil.rmtree(temporary, ignore_errors=True)
+
+
+def digest(*parts: str) -> str:
+    """Return 16 hexadecimal digits that stand for ``parts`` (64 bits of BLAKE2b)."""
+    try:
+        # What hashlib would give, without loading OpenSSL.
+        from _blake2 import blake2b
+    except ImportError:
+        from hashlib import blake2b
+
+    text = "\0".join(parts).encode("utf-8", "surrogateescape")
+    value: str = blake2b(text, digest_size=8).hexdigest()
+    return value
+
+
+_PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-./+@=")
+
+
+def plain_path(folder: str) -> str:
+    """Return a path to ``folder`` that needs no quoting: itself, or a symbolic link in the cache.
+
+    pkgconf 1.8 loses the backslash before a space in ``-Wl,...`` and puts one between the bytes
+    of a non-ASCII character, on which Meson fails; make and shells expand ``$`` once more. A path
+    that has none of these is the only one that all of them take. Where no link can be made
+    (Windows, an unwritable cache, a cache below such a path) the folder itself is returned.
+    """
+    if _PLAIN.issuperset(folder) or os.name == "nt":
+        return folder
+    links = os.path.join(cache_dir(), "paths")
+    if not _PLAIN.issuperset(links):
+        return folder
+    real = os.path.realpath(folder)
+    link = os.path.join(links, digest(real))
+    if not _leads_to(link, real):
+        temporary = f"{link}.{os.getpid()}.tmp"
+        try:
+            os.makedirs(links, exist_ok=True)
+            os.symlink(real, temporary)
+            os.replace(temporary, link)
+        except OSError:
+            return folder
+    return link
+
+
+def _leads_to(link: str, real: str) -> bool:
+    try:
+        return os.readlink(link) == real
+    except OSError:
+        return False

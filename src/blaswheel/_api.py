@@ -1,0 +1,191 @@
+"""The Python interface: what ``import blaswheel`` offers."""
+
+from __future__ import annotations
+
+import os
+
+from blaswheel import _environment, _files, _library, _naming, _offer, _pc, _select
+from blaswheel._offer import Offer, Place, Request
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from blaswheel._verify import Verdict
+
+
+class Library(_library.Library):
+    """A BLAS library of the environment; see `find` and `find_all`.
+
+    The fields of `blaswheel list --json` are attributes; in addition:
+
+    Attributes
+    ----------
+    library_dir : str
+        The folder to link with.
+    names : dict of str to list of tuple
+        Per API (``blas``, ``lapack``, ``cblas``, ``lapacke``) the (prefix, suffix) pairs under
+        which its routines are exported, best first; a Fortran suffix includes the underscore.
+    """
+
+    @property
+    def library_dir(self) -> str:
+        """The folder to link with."""
+        return self.directory
+
+    @property
+    def names(self) -> dict[str, list[tuple[str, str]]]:
+        """Per API the (prefix, suffix) pairs under which its routines are exported."""
+        found: dict[str, list[tuple[str, str]]] = {api: [] for api in _library.APIS}
+        for family in self.families:
+            found[family.api].append((family.prefix, family.suffix))
+        return found
+
+    def _offer(
+        self,
+        interface: str | None,
+        prefix: str | None,
+        suffix: str | None,
+        native: bool,
+        runtime: str,
+    ) -> Offer:
+        wanted = _naming.interface_for(suffix, interface)
+        choice = _select.choose([self], _select.Wish(interface=wanted))
+        request = Request(prefix=prefix, suffix=suffix, native=native, mode=runtime)
+        return _offer.make(self, choice.interface, request, _cache())
+
+    def compile_args(
+        self,
+        *,
+        interface: str | None = None,
+        symbol_prefix: str | None = None,
+        symbol_suffix: str | None = None,
+        native: bool = False,
+    ) -> list[str]:
+        """Return the arguments with which C and C++ sources are compiled, unquoted.
+
+        Parameters
+        ----------
+        interface : {'lp64', 'ilp64'}, optional
+            By default LP64 if the library has it.
+        symbol_prefix, symbol_suffix : str, optional
+            Of the names that the sources call; by default plain names.
+        native : bool
+            Whether the sources call the library's own names.
+
+        Raises
+        ------
+        BlaswheelError
+            If the library can't serve that, or the cache can't be written.
+        """
+        offer = self._offer(interface, symbol_prefix, symbol_suffix, native, "link")
+        return offer.compile_args()
+
+    def link_args(
+        self,
+        *,
+        interface: str | None = None,
+        symbol_prefix: str | None = None,
+        symbol_suffix: str | None = None,
+        native: bool = False,
+        runtime: str = "link",
+    ) -> list[str]:
+        """Return the arguments that link the library, unquoted; parameters as `compile_args`.
+
+        Parameters
+        ----------
+        runtime : {'link', 'origin', 'absolute', 'preload'}
+            How the result finds the library when it is loaded.
+        """
+        return self._offer(interface, symbol_prefix, symbol_suffix, native, runtime).link_args()
+
+    def pkg_config(
+        self,
+        *,
+        interface: str | None = None,
+        symbol_prefix: str | None = None,
+        symbol_suffix: str | None = None,
+        native: bool = False,
+        runtime: str = "link",
+    ) -> str:
+        """Return the text of a ``.pc`` file for the library; parameters as `link_args`."""
+        offer = self._offer(interface, symbol_prefix, symbol_suffix, native, runtime)
+        return _pc.text(_pc.fields(offer, _pc.default_name(offer), _pc.Paths()))
+
+    def verify(self) -> Verdict:
+        """Load the library in a child process and check it by calling it.
+
+        Returns
+        -------
+        Verdict
+            Its ``ok`` tells whether all is right, its ``failure`` what is not.
+        """
+        from blaswheel import _verify
+
+        return _verify.verify(self)
+
+
+def find_all(*, root: str | None = None, python: str | None = None) -> list[Library]:
+    """Return every BLAS library of an environment, those that can't be linked against included.
+
+    Nothing is imported, run or loaded.
+
+    Parameters
+    ----------
+    root : str, optional
+        A foreign site-packages or an unpacked wheel, instead of this environment.
+    python : str, optional
+        Another interpreter, whose environment is looked into.
+
+    Raises
+    ------
+    BlaswheelError
+        If there is no such folder or interpreter.
+    """
+    found = sorted(_environment.survey(root, python).libraries, key=_select.rank)
+    return [_public(library) for library in found]
+
+
+def find(
+    library: str | None = None,
+    *,
+    interface: str | None = None,
+    provider: str | None = None,
+    root: str | None = None,
+    python: str | None = None,
+) -> Library:
+    """Return the one library that ``blaswheel pc`` would choose.
+
+    Parameters
+    ----------
+    library : str, optional
+        A provider's name, an implementation's, or the path of a library file.
+    interface : {'lp64', 'ilp64'}, optional
+    provider : str, optional
+        ``NAME`` or ``NAME==VERSION``; the environment variable ``BLASWHEEL_PROVIDER`` counts too.
+    root, python : str, optional
+        As for `find_all`.
+
+    Raises
+    ------
+    BlaswheelError
+        If none fits; it tells what to install.
+
+    Examples
+    --------
+    >>> import blaswheel
+    >>> blaswheel.find(interface="ilp64").link_args()  # doctest: +SKIP
+    ['-L/.../lib', '-lblaswheel_...', '-L/.../scipy_openblas64/lib', '-lscipy_openblas64_', ...]
+    """
+    wish = _select.wish(library, provider, interface, os.environ)
+    environment = _environment.survey(root, python)
+    libraries = environment.libraries
+    if wish.library and _select.is_path(wish.library):
+        return _public(_environment.one_file(wish.library, environment))
+    return _public(_select.choose(libraries, wish, environment.problems).library)
+
+
+def _public(library: _library.Library) -> Library:
+    return Library(**{name: getattr(library, name) for name in library._fields})
+
+
+def _cache() -> Place:
+    return Place(folder=_files.cache_dir(), is_cache=True)

@@ -1,0 +1,120 @@
+"""The command line: which command, and how errors leave it.
+
+Each command is a module of `blaswheel._commands` with ``HELP`` (a line), ``EXAMPLE`` (of its
+help), ``configure(parser)`` and ``run(options)``, which returns the exit status. Only the module
+of the command that is run gets imported.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from blaswheel._errors import BlaswheelError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import ModuleType
+
+#: Command to what it does; the module is the command's name with an underscore before it.
+COMMANDS = {
+    "list": "list every BLAS library in the environment",
+    "show": "tell all that is known of one library",
+    "pc": "print or write pkg-config files",
+    "env": "print the shell lines that put the pkg-config files on PKG_CONFIG_PATH",
+    "exec": "run a command with the pkg-config files and the library at hand",
+    "isolate": "copy a library so that no other library takes over its names",
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run ``blaswheel ARGUMENTS`` and return its exit status."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        status = _run(words)
+        sys.stdout.flush()
+    except BlaswheelError as error:
+        status = _report(error)
+    except BrokenPipeError:
+        # The reader has what it wants (``blaswheel list | head -1``). Python's own flush at exit
+        # would complain once more.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 0
+    except KeyboardInterrupt:
+        status = 130
+    return status
+
+
+def _run(words: list[str]) -> int:
+    if words and words[0] in COMMANDS:
+        name, words = words[0], words[1:]
+    elif not words or (words[0].startswith("-") and words[0] not in ("-h", "--help", "--version")):
+        name = "list"
+    elif words[0] in ("-h", "--help"):
+        sys.stdout.write(_help())
+        return 0
+    elif words[0] == "--version":
+        from blaswheel import __version__
+
+        sys.stdout.write(f"blaswheel {__version__}\n")
+        return 0
+    else:
+        sys.stderr.write(
+            f"blaswheel: no command {words[0]!r}\n"
+            f"  commands: {', '.join(COMMANDS)}; blaswheel --help tells what they do\n"
+        )
+        return 2
+    module = _module(name)
+    command: list[str] | None = None
+    if name == "exec":
+        # What follows -- is another program's command line.
+        end = words.index("--") if "--" in words else len(words)
+        words, command = words[:end], words[end + 1 :]
+    import argparse
+
+    parser = argparse.ArgumentParser(
+        prog=f"blaswheel {name}",
+        description=module.HELP,
+        epilog=module.EXAMPLE,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    module.configure(parser)
+    try:
+        options = parser.parse_args(words)
+    except SystemExit as stop:
+        # argparse exits by itself: 0 after --help, 2 for a usage error.
+        return int(stop.code or 0)
+    if command is not None:
+        options.command = command
+    status: int = module.run(options)
+    return status
+
+
+def _module(name: str) -> ModuleType:
+    from importlib import import_module
+
+    return import_module(f"blaswheel._commands._{name}")
+
+
+def _help() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [
+        "usage: blaswheel [COMMAND] [OPTIONS]",
+        "",
+        "Use the BLAS inside an installed wheel from any build.",
+        "",
+        *(f"  {name:{width}}  {what}" for name, what in COMMANDS.items()),
+        "",
+        "Without a command: list. blaswheel COMMAND --help shows options and an example.",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _report(error: BlaswheelError) -> int:
+    sys.stderr.write(f"blaswheel: {error.message}\n")
+    if error.hint:
+        sys.stderr.write(f"  {error.hint}\n")
+    return error.exit_status

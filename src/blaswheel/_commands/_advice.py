@@ -1,0 +1,104 @@
+"""What a user should know of the files just written: one line each, on stderr."""
+
+from __future__ import annotations
+
+import os
+
+from blaswheel import _consumers
+from blaswheel._commands._options import say
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from blaswheel._environment import Environment
+    from blaswheel._library import Library
+    from blaswheel._offer import Offer
+    from blaswheel._select import Choice
+
+
+def give(
+    choices: Sequence[Choice],
+    offers: Sequence[Offer],
+    environment: Environment,
+    consumer: str | None,
+    folder: str | None,
+) -> None:
+    """Say what the choice left open, what NumPy needs with it, and what will clash."""
+    for choice in choices:
+        for note in choice.notes:
+            say(note)
+    for offer in offers:
+        if offer.interface == "ilp64":
+            wanted = _consumers.options(
+                "numpy", offer.interface, offer.symbol_suffix, native=offer.request.native
+            )
+            say(f"for NumPy add {' '.join(wanted)}")
+        for problem in runtime(offer):
+            say(problem)
+    native = [offer for offer in offers if offer.request.native]
+    if native and folder is not None and consumer is None:
+        say(
+            "native files are named as SciPy looks for them (ILP64 as scipy-openblas64); "
+            "--for numpy names the one of the interface chosen scipy-openblas"
+        )
+    if native and folder is not None:
+        shadow = _shadowing(folder)
+        if shadow:
+            say(f"{shadow} comes first on PKG_CONFIG_PATH and would be used instead")
+    chosen = [offer for offer in offers if not offer.request.isolate]
+    for line in clashes([offer.library for offer in chosen], environment):
+        say(line)
+
+
+def runtime(offer: Offer) -> list[str]:
+    """Return warnings about the runtime mode."""
+    mode = offer.request.mode
+    if mode == "absolute":
+        parts = offer.directory.split(os.sep)
+        if any(part.startswith(("pip-build-env-", "build-env-")) for part in parts):
+            return [
+                f"--runtime absolute records {offer.directory}, which is gone after the build; "
+                "use --runtime origin"
+            ]
+    return []
+
+
+def clashes(chosen: Sequence[Library], environment: Environment) -> list[str]:
+    """Tell of libraries here that take over each other's un-renamed names in one program.
+
+    Two libraries clash if both export a name and one of them reaches its own through the PLT or
+    the GOT: in one scope the first library loaded then serves both.
+    """
+    found = []
+    libraries = [one for one in environment.libraries if one.linkable]
+    told = set()
+    for one in chosen:
+        for other in libraries:
+            pair = frozenset((one.path, other.path))
+            if other.path == one.path or pair in told or other.interface == one.interface:
+                continue
+            shared = set(one.binary.functions) & set(other.binary.functions)
+            taken = sorted(
+                shared & (set(one.binary.interposable) | set(other.binary.interposable))
+            )
+            if taken:
+                told.add(pair)
+                found.append(
+                    f"{one.title} and {other.title} both export {len(taken)} names that they call "
+                    f"through their own PLT ({', '.join(taken[:2])}, ...): linked into one "
+                    "program, one crashes the other; --isolate prevents it"
+                )
+    return found
+
+
+def _shadowing(folder: str) -> str | None:
+    """Return the ``.pc`` that would be found before ours, if there is one."""
+    ours = os.path.realpath(folder)
+    for entry in os.environ.get("PKG_CONFIG_PATH", "").split(os.pathsep):
+        if not entry or os.path.realpath(entry) == ours:
+            return None
+        candidate = os.path.join(entry, "scipy-openblas.pc")
+        if os.path.isfile(candidate):
+            return candidate
+    return None

@@ -1,0 +1,41 @@
+"""``blaswheel env``."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from blaswheel import _set
+from blaswheel._commands import _advice, _options, _shells
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+HELP = "Print the shell lines that put a set of pkg-config files for this environment on the path."
+EXAMPLE = """examples:
+  eval "$(blaswheel env)"
+  blaswheel env --shell powershell | Out-String | Invoke-Expression
+"""
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Add the command's options."""
+    _options.add_selection(parser)
+    _options.add_naming(parser)
+    parser.add_argument(
+        "--shell", choices=sorted(_shells.PREPEND), help="the shell's language (default: sh)"
+    )
+
+
+def run(options: Namespace) -> int:
+    """Write the set to the cache and print the lines."""
+    asked = _options.asked(options)
+    request = _options.request(options, "link")
+    environment = asked.environment
+    choices = _set.choices_for(environment.libraries, asked.wish, environment.problems)
+    written = _set.write_cached(choices, request, options.consumer)
+    shell = options.shell or ("cmd" if os.name == "nt" else "sh")
+    sys.stdout.write(_shells.prepend(shell, "PKG_CONFIG_PATH", written.folder))
+    _advice.give(choices, written.offers, environment, options.consumer, written.folder)
+    return 0

@@ -1,0 +1,71 @@
+"""``blaswheel exec``."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from blaswheel import _pkgconfig, _set
+from blaswheel._commands import _advice, _options
+from blaswheel._errors import BlaswheelError, UsageError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Mapping, Sequence
+
+HELP = """Run a command that finds the environment's BLAS: the set of pkg-config files on its
+PKG_CONFIG_PATH, a pkg-config that works, and the library's folder on the loader's path."""
+EXAMPLE = """examples:
+  blaswheel exec -- meson setup build
+  blaswheel exec -- ./prog
+  blaswheel exec --native --for numpy --interface ilp64 -- pip wheel --no-binary numpy numpy
+"""
+#: What the loader searches before the system's folders.
+LOADER_PATH = {"darwin": "DYLD_LIBRARY_PATH", "win32": "PATH"}.get(sys.platform, "LD_LIBRARY_PATH")
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Add the command's options."""
+    parser.usage = "blaswheel exec [OPTIONS] [LIBRARY] -- CMD [ARG ...]"
+    _options.add_selection(parser)
+    _options.add_naming(parser)
+
+
+def run(options: Namespace) -> int:
+    """Run the command; its exit status is ours."""
+    command: list[str] = options.command
+    if not command:
+        raise UsageError("no command to run", "blaswheel exec [OPTIONS] -- CMD [ARG ...]")
+    asked = _options.asked(options)
+    request = _options.request(options, "origin")
+    environment = asked.environment
+    choices = _set.choices_for(environment.libraries, asked.wish, environment.problems)
+    written = _set.write_cached(choices, request, options.consumer)
+    _advice.give(choices, written.offers, environment, options.consumer, written.folder)
+    environ = dict(os.environ)
+    environ["PKG_CONFIG"] = _pkgconfig.working(environ)
+    _prepend(environ, "PKG_CONFIG_PATH", [written.folder])
+    _prepend(environ, LOADER_PATH, [offer.directory for offer in written.offers])
+    return _run(command, environ)
+
+
+def _prepend(environ: dict[str, str], name: str, folders: Sequence[str]) -> None:
+    before = [environ[name]] if environ.get(name) else []
+    environ[name] = os.pathsep.join([*dict.fromkeys(folders), *before])
+
+
+def _run(command: Sequence[str], environ: Mapping[str, str]) -> int:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    try:
+        if os.name == "posix":
+            # The command takes our place: signals and the terminal reach it without a middleman.
+            os.execvpe(command[0], list(command), dict(environ))
+        import subprocess
+
+        return subprocess.run(command, env=environ, check=False).returncode
+    except OSError as error:
+        raise BlaswheelError(
+            f"{command[0]}: {error.strerror}", "give a command that is on PATH"
+        ) from error

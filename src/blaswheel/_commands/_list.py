@@ -1,0 +1,76 @@
+"""``blaswheel list``."""
+
+from __future__ import annotations
+
+import sys
+
+from blaswheel._commands import _options
+from blaswheel._library import APIS
+from blaswheel._select import INSTALL, rank
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+    from blaswheel._library import Library
+
+HELP = "List every BLAS library in the environment, those that can't be linked against included."
+EXAMPLE = """example:
+  blaswheel list
+  blaswheel list --json --root build/site-packages
+"""
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Add the command's options."""
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    _options.add_place(parser)
+
+
+def run(options: Namespace) -> int:
+    """Print the table, or the JSON."""
+    environment = _options.survey(options)
+    libraries = sorted(environment.libraries, key=lambda one: (not one.linkable, rank(one)))
+    for problem in environment.problems:
+        _options.say(problem)
+    if options.json:
+        import json
+
+        document = {"schema": 1, "libraries": [one.as_json() for one in libraries]}
+        sys.stdout.write(json.dumps(document, indent=2) + "\n")
+    elif libraries:
+        sys.stdout.write(table(libraries))
+    else:
+        _options.say("no BLAS library is installed in this environment")
+        sys.stderr.write(f"  {INSTALL['lp64']} installs one\n")
+    return 0
+
+
+def names(library: Library) -> str:
+    """Return how a library spells ``dgemm``-like names, as ``scipy_*_64_``; per API if C alone."""
+    first = library.families[0]
+    return f"{first.prefix}*{first.suffix}"
+
+
+def table(libraries: list[Library]) -> str:
+    """Return the libraries as a table with a heading."""
+    rows = [("PROVIDER", "LIBRARY", "VERSION", "INTERFACE", "NAMES", "APIS", "LINKABLE")]
+    for one in libraries:
+        offered = {family.api for family in one.families}
+        rows.append(
+            (
+                str(one.provider) if one.provider else "-",
+                one.implementation,
+                one.version or "-",
+                one.interface,
+                names(one),
+                " ".join(api for api in APIS if api in offered),
+                "yes" if one.linkable else f"no: {one.reason}",
+            )
+        )
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return "".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        + "\n"
+        for row in rows
+    )

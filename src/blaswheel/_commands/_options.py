@@ -1,0 +1,175 @@
+"""Options that several commands share, and what they mean together with the environment."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from blaswheel import _environment, _naming, _runtime, _select
+from blaswheel._errors import UsageError
+from blaswheel._offer import Request
+from blaswheel._record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Sequence
+
+    from blaswheel._environment import Environment
+    from blaswheel._select import Wish
+
+INTERFACES = ("lp64", "ilp64")
+CONSUMERS = ("numpy", "scipy")
+
+
+def add_place(parser: ArgumentParser) -> None:
+    """Add the options that say which environment to look into."""
+    group = parser.add_argument_group("where to look")
+    group.add_argument(
+        "--root",
+        metavar="DIR",
+        help="a foreign site-packages or an unpacked wheel, instead of this environment",
+    )
+    group.add_argument(
+        "--python", metavar="PYTHON", help="another interpreter's environment, instead of this one"
+    )
+
+
+def add_selection(parser: ArgumentParser) -> None:
+    """Add LIBRARY and the options that choose it."""
+    parser.add_argument(
+        "library",
+        metavar="LIBRARY",
+        nargs="?",
+        help="a provider (scipy-openblas64), an implementation (openblas), or a library file",
+    )
+    group = parser.add_argument_group("which library")
+    group.add_argument(
+        "--interface",
+        choices=INTERFACES,
+        help="width of the library's integers: lp64 32 bits (default), ilp64 64 bits",
+    )
+    group.add_argument(
+        "--provider", metavar="NAME[==VERSION]", help="the distribution to take the library from"
+    )
+    add_place(parser)
+
+
+def add_naming(parser: ArgumentParser) -> None:
+    """Add the options that say which names the consumer calls and how it links."""
+    group = parser.add_argument_group("names and linking")
+    group.add_argument(
+        "--symbol-prefix", metavar="P", help="prefix of the names that the consumer calls"
+    )
+    group.add_argument(
+        "--symbol-suffix",
+        metavar="S",
+        help="their suffix (default: none for LP64, 64_ for ILP64; one with 64 implies ILP64)",
+    )
+    group.add_argument(
+        "--native",
+        action="store_true",
+        help="the library's own names, told to headers by macros, instead of plain ones",
+    )
+    group.add_argument(
+        "--for",
+        dest="consumer",
+        choices=CONSUMERS,
+        help="the consumer that the files are for",
+    )
+    group.add_argument(
+        "--runtime",
+        choices=_runtime.MODES,
+        help="how the result finds the library when it is loaded",
+    )
+    group.add_argument(
+        "--depth",
+        metavar="N[,N]",
+        help="for --runtime origin: how many folders below site-packages the modules lie "
+        "(default: 0,1,2,3)",
+    )
+    group.add_argument(
+        "--alias-visibility",
+        choices=("hidden", "default"),
+        default="hidden",
+        help="default: the names in the alias archive also serve shared objects linked beside it",
+    )
+    group.add_argument(
+        "--isolate",
+        action="store_true",
+        help="link an isolated copy, whose own names no other library takes over",
+    )
+
+
+class Asked(Record):
+    """The options of a command joined with the environment variables."""
+
+    wish: Wish
+    environment: Environment
+
+
+def survey(options: Namespace) -> Environment:
+    """Survey the environment that the options name."""
+    if options.root is not None and options.python is not None:
+        raise UsageError("--root and --python exclude each other", "give one of them")
+    return _environment.survey(options.root, options.python)
+
+
+def asked(options: Namespace) -> Asked:
+    """Return what is asked for and where; a LIBRARY that is a path joins the environment."""
+    environ = os.environ
+    suffix = getattr(options, "symbol_suffix", None)
+    if suffix is None and not getattr(options, "native", False):
+        suffix = environ.get("BLASWHEEL_SYMBOL_SUFFIX")
+    interface = options.interface
+    if interface is None:
+        interface = _variable("BLASWHEEL_INTERFACE", INTERFACES)
+        if interface == "lp64" and suffix is not None and "64" in suffix:
+            # The command line's suffix is the stronger word.
+            interface = None if getattr(options, "symbol_suffix", None) else interface
+    interface = _naming.interface_for(suffix, interface)
+    wish = _select.wish(options.library, options.provider, interface, environ)
+    environment = survey(options)
+    if wish.library and _select.is_path(wish.library):
+        library = _environment.one_file(wish.library, environment)
+        if library not in environment.libraries:
+            environment = environment.replace(libraries=(*environment.libraries, library))
+    return Asked(wish=wish, environment=environment)
+
+
+def request(options: Namespace, mode: str) -> Request:
+    """Return what the naming options ask for; ``mode`` is the command's default runtime mode."""
+    prefix, suffix = options.symbol_prefix, options.symbol_suffix
+    if not options.native:
+        if prefix is None:
+            prefix = os.environ.get("BLASWHEEL_SYMBOL_PREFIX")
+        if suffix is None:
+            suffix = os.environ.get("BLASWHEEL_SYMBOL_SUFFIX")
+    chosen = options.runtime or _variable("BLASWHEEL_RUNTIME", _runtime.MODES) or mode
+    if options.depth is not None and chosen != "origin":
+        raise UsageError(
+            f"--depth is for --runtime origin, not {chosen}", "leave it out, or add --runtime origin"
+        )
+    return Request(
+        prefix=prefix,
+        suffix=suffix,
+        native=options.native,
+        mode=chosen,
+        depths=_runtime.DEPTHS if options.depth is None else _runtime.depths(options.depth),
+        visibility=options.alias_visibility,
+        isolate=options.isolate,
+    )
+
+
+def _variable(name: str, values: Sequence[str]) -> str | None:
+    value = os.environ.get(name)
+    if not value:
+        return None
+    if value not in values:
+        raise UsageError(f"{name} is {value!r}", f"it takes {' or '.join(values)}")
+    return value
+
+
+def say(line: str) -> None:
+    """Tell the user something; data goes to stdout, words to stderr."""
+    sys.stderr.write(f"blaswheel: {line}\n")

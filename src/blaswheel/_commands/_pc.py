@@ -1,0 +1,126 @@
+"""``blaswheel pc``."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from blaswheel import _files, _offer, _pc, _select, _set
+from blaswheel._commands import _advice, _options
+from blaswheel._errors import UsageError
+from blaswheel._offer import Place
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+
+HELP = """Print a pkg-config file for a library, or write it or the whole set of them.
+
+Consumers call plain names (dgemm_, cblas_dgemm, LAPACKE_dgesv; with 64_ for ILP64) whatever the
+library exports: what it lacks comes from a small static archive that the file links before it."""
+EXAMPLE = """examples:
+  blaswheel pc > openblas.pc
+  blaswheel pc --interface ilp64 -o pc/openblas64.pc
+  blaswheel pc --dir pc && PKG_CONFIG_PATH=pc meson setup build
+"""
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Add the command's options."""
+    _options.add_selection(parser)
+    _options.add_naming(parser)
+    group = parser.add_argument_group("output")
+    group.add_argument("-o", dest="output", metavar="FILE", help="write the file there")
+    group.add_argument(
+        "--dir",
+        metavar="DIR",
+        help="write the whole set there: openblas, blas, cblas, lapack, lapacke, and with 64",
+    )
+    group.add_argument(
+        "--native-file",
+        metavar="FILE",
+        help="with --dir: also write a Meson native file that makes Meson look there "
+        "(--runtime is then origin by default)",
+    )
+    group.add_argument(
+        "--relocatable",
+        action="store_true",
+        help="with -o or --dir: paths relative to the file, archive and headers beside it",
+    )
+    group.add_argument(
+        "--check-link", action="store_true", help="also link a program with the compiler at hand"
+    )
+
+
+def run(options: Namespace) -> int:
+    """Print or write what is asked for."""
+    _check_usage(options)
+    request = _options.request(options, "origin" if options.native_file else "link")
+    asked = _options.asked(options)
+    environment = asked.environment
+    sysroot = os.environ.get("PKG_CONFIG_SYSROOT_DIR") or None
+    if options.dir is not None:
+        explicit = request.suffix is not None
+        wanted = asked.wish
+        if explicit or options.consumer == "numpy":
+            choices = [_select.choose(environment.libraries, wanted, environment.problems)]
+        else:
+            choices = _set.choices_for(environment.libraries, wanted, environment.problems)
+        written = _set.write(
+            options.dir,
+            choices,
+            request,
+            consumer=options.consumer,
+            relocatable=options.relocatable,
+            sysroot=sysroot,
+        )
+        if options.native_file is not None:
+            _files.write_atomically(
+                options.native_file, _native_file(os.path.abspath(options.dir)).encode()
+            )
+        offers = list(written.offers)
+    else:
+        choices = [_select.choose(environment.libraries, asked.wish, environment.problems)]
+        beside = options.relocatable and options.output
+        folder = os.path.dirname(os.path.abspath(options.output)) if options.output else None
+        place = Place(folder=folder) if beside and folder else cache()
+        offer = _offer.make(choices[0].library, choices[0].interface, request, place)
+        name = _pc.default_name(offer)
+        if options.output:
+            name = os.path.splitext(os.path.basename(options.output))[0]
+        paths = _pc.Paths(folder if beside else None, sysroot)
+        text = _pc.text(_pc.fields(offer, name, paths))
+        if options.output:
+            _files.write_atomically(options.output, text.encode())
+        else:
+            sys.stdout.write(text)
+        offers = [offer]
+    if options.check_link:
+        from blaswheel import _linkcheck
+
+        for offer in offers:
+            _linkcheck.check(offer)
+    _advice.give(choices, offers, environment, options.consumer, options.dir)
+    return 0
+
+
+def cache() -> Place:
+    """Return the cache as a place for archives and headers."""
+    return Place(folder=_files.cache_dir(), is_cache=True)
+
+
+def _check_usage(options: Namespace) -> None:
+    if options.output is not None and options.dir is not None:
+        raise UsageError("-o and --dir exclude each other", "give one of them")
+    if options.relocatable and options.output is None and options.dir is None:
+        raise UsageError(
+            "--relocatable writes paths relative to the file, and stdout is no file",
+            "add -o FILE or --dir DIR",
+        )
+    if options.native_file is not None and options.dir is None:
+        raise UsageError("--native-file is for a set of files", "add --dir DIR")
+
+
+def _native_file(folder: str) -> str:
+    quoted = folder.replace("\\", "\\\\").replace("'", "\\'")
+    return f"[built-in options]\npkg_config_path = ['{quoted}']\n"

@@ -1,0 +1,98 @@
+"""``blaswheel show``."""
+
+from __future__ import annotations
+
+import sys
+
+from blaswheel import _consumers, _select
+from blaswheel._commands import _options
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import ArgumentParser, Namespace
+    from collections.abc import Iterator
+
+    from blaswheel._library import Library
+
+HELP = "Tell all that is known of one library: names, coverage, interface and why, defects."
+EXAMPLE = """examples:
+  blaswheel show scipy-openblas64
+  blaswheel show --for numpy --interface ilp64
+"""
+#: How many names of a list are printed; --json gives all.
+MOST = 8
+
+
+def configure(parser: ArgumentParser) -> None:
+    """Add the command's options."""
+    _options.add_selection(parser)
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument(
+        "--for",
+        dest="consumer",
+        choices=_options.CONSUMERS,
+        help="print the options that this library needs there",
+    )
+
+
+def run(options: Namespace) -> int:
+    """Print what is known."""
+    asked = _options.asked(options)
+    environment, wish = asked.environment, asked.wish
+    if wish.library or wish.provider:
+        # What can't be linked against can still be shown.
+        library, interface = _named(environment.libraries, wish, environment.problems)
+    else:
+        choice = _select.choose(environment.libraries, wish, environment.problems)
+        library, interface = choice.library, choice.interface
+        for note in choice.notes:
+            _options.say(note)
+    if options.consumer is not None:
+        sys.stdout.write(_consumers.advice(library, interface, options.consumer))
+    elif options.json:
+        import json
+
+        sys.stdout.write(json.dumps({"schema": 1, **library.as_json()}, indent=2) + "\n")
+    else:
+        sys.stdout.writelines(f"{line}\n" for line in describe(library))
+    return 0
+
+
+def _named(
+    libraries: tuple[Library, ...], wish: _select.Wish, problems: tuple[str, ...]
+) -> tuple[Library, str]:
+    as_linkable = tuple(one.replace(linkable=True) for one in libraries)
+    choice = _select.choose(as_linkable, wish, problems)
+    library = next(one for one in libraries if one.path == choice.library.path)
+    return library, choice.interface
+
+
+def describe(library: Library) -> Iterator[str]:
+    """Yield the lines that tell a person of a library."""
+    binary = library.binary
+    yield library.title
+
+    def row(label: str, text: str) -> str:
+        return f"  {label:15} {text}"
+
+    yield row("file", library.path)
+    threading = f", {library.threading}" if library.threading else ""
+    yield row("implementation", f"{library.vendor.title} {library.version or ''}{threading}")
+    yield row("format", f"{binary.format} {binary.machine}, SONAME {binary.soname or 'none'}")
+    yield row("needs", ", ".join(binary.needed) or "nothing")
+    state = "verified by calls" if library.verified else "not verified"
+    yield row("interface", f"{library.interface} ({state})")
+    for evidence in library.evidence:
+        yield row("", evidence)
+    for number, family in enumerate(library.families):
+        share = f"{family.found} of {family.known}"
+        spelling = f"{family.prefix}*{family.suffix}"
+        yield row(
+            "names" if number == 0 else "",
+            f"{family.api:8} {spelling:16} {family.interface:8} {share} standard routines",
+        )
+    yield row("complex return", library.complex_return or "not called")
+    yield row("headers", ", ".join(library.include_dirs) or "none")
+    yield row("linkable", "yes" if library.linkable else f"no: {library.reason}")
+    for defect in library.defects:
+        yield row(defect.severity, f"{defect.message} [{defect.code}]")

@@ -1,0 +1,126 @@
+"""Every BLAS library of an environment: from installed distributions, or one file given by path."""
+
+from __future__ import annotations
+
+import os
+
+from blaswheel import _discovery
+from blaswheel._errors import BlaswheelError, FormatError
+from blaswheel._library import examine
+from blaswheel._record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from blaswheel._library import Library
+
+#: Files that are named like these are told when they can't be read; any other file that looks
+#: like a library but is none concerns nobody here.
+_TELLING = ("blas", "lapack", "mkl", "blis", "atlas", "nvpl", "flexi")
+
+
+class Environment(Record):
+    """What was found.
+
+    Attributes
+    ----------
+    libraries : tuple of Library
+        In the order of the search path.
+    problems : tuple of str
+        One line for each library that is listed but can't be read.
+    """
+
+    libraries: tuple[Library, ...]
+    problems: tuple[str, ...] = ()
+
+
+def survey(root: str | None = None, python: str | None = None) -> Environment:
+    """Find every BLAS library of an environment, running nothing and loading nothing.
+
+    Parameters
+    ----------
+    root, python : str, optional
+        As for `blaswheel._discovery.search_path`.
+    """
+    libraries: list[Library] = []
+    problems: list[str] = []
+    for distribution, info_dir in _discovery.distributions(_discovery.search_path(root, python)):
+        files = _discovery.files(distribution, info_dir)
+        if files is None:
+            continue
+        for path in _one_of_copies(files.libraries):
+            problem = None
+            try:
+                library = examine(path, distribution, files.include_dirs)
+                if library is not None:
+                    libraries.append(library)
+            except FormatError as error:
+                problem = error.message
+            except OSError as error:
+                problem = f"{path}: {error.strerror}"
+            if problem and _is_telling(path):
+                problems.append(f"{distribution}: {problem}")
+    return Environment(libraries=tuple(libraries), problems=tuple(problems))
+
+
+def one_file(path: str, environment: Environment) -> Library:
+    """Return the library at ``path``: of the environment's if it is one, else by itself.
+
+    Raises
+    ------
+    BlaswheelError
+        If it can't be read or is no BLAS.
+    """
+    real = os.path.realpath(path)
+    for library in environment.libraries:
+        if os.path.realpath(library.path) == real:
+            return library
+    try:
+        found = examine(os.path.abspath(path), None, _include_dirs_beside(path))
+    except OSError as error:
+        raise BlaswheelError(
+            f"{path}: {error.strerror}", "give the path of a shared library"
+        ) from error
+    if found is None:
+        raise BlaswheelError(
+            f"{path}: exports no BLAS, CBLAS, LAPACK or LAPACKE routine",
+            "give the path of a BLAS library; blaswheel list shows those that are installed",
+        )
+    return found
+
+
+def _include_dirs_beside(path: str) -> tuple[str, ...]:
+    """The include folders of an installed prefix, seen from its library."""
+    prefix = os.path.dirname(os.path.dirname(os.path.abspath(path)))
+    include = os.path.join(prefix, "include")
+    folders = [include, *(os.path.join(include, name) for name in ("openblas", "blis", "mkl"))]
+    return tuple(
+        folder
+        for folder in folders
+        if any(os.path.isfile(os.path.join(folder, header)) for header in _discovery.HEADERS)
+    )
+
+
+def _one_of_copies(paths: tuple[str, ...]) -> list[str]:
+    """Leave out what is the same file twice: wheels hold no links, so they hold copies.
+
+    Of ``libopenblas.so``, ``.so.0`` and ``.so.0.3`` of one size in one folder the shortest name
+    stays: the one that ``-lopenblas`` finds.
+    """
+    kept: dict[tuple[str, str, int], str] = {}
+    for path in paths:
+        folder, base = os.path.split(path)
+        try:
+            size = os.stat(path).st_size
+        except OSError:
+            size = -1
+        key = (folder, base.partition(".so")[0], size)
+        if key not in kept or len(path) < len(kept[key]):
+            kept[key] = path
+    return list(dict.fromkeys(kept.values()))
+
+
+def _is_telling(path: str) -> bool:
+    base = os.path.basename(path).lower()
+    return any(word in base for word in _TELLING)
+
+

@@ -1,0 +1,58 @@
+"""Linking a small program with an offer's flags: what the export table promises, tried."""
+
+from __future__ import annotations
+
+import os
+import shlex
+
+from blaswheel._errors import BlaswheelError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from blaswheel._offer import Offer
+
+#: One routine of each API that every implementation of it has.
+_TRIED = {"blas": "ddot", "lapack": "dgesv", "cblas": "cblas_ddot", "lapacke": "LAPACKE_dgesv"}
+
+
+def check(offer: Offer) -> None:
+    """Link a program that uses one routine of each API, with ``$CC`` or ``cc``.
+
+    Raises
+    ------
+    BlaswheelError
+        If there is no compiler, or it does not link; the linker's first complaint is told.
+    """
+    import subprocess
+    import tempfile
+
+    names = []
+    for api, family in offer.families.items():
+        stem = _TRIED[api]
+        if offer.names is None:
+            names.append(family.prefix + stem + family.suffix)
+        else:
+            names.append(offer.names.scheme.name(stem, fortran=api in ("blas", "lapack")))
+    lines = [f"extern char {name}[];" for name in names]
+    lines += ["int main(void) { return 0", *(f"+ ({name} == 0)" for name in names), "; }"]
+    compiler = shlex.split(os.environ.get("CC") or "cc")
+    with tempfile.TemporaryDirectory() as folder:
+        source = os.path.join(folder, "check.c")
+        with open(source, "w", encoding="ascii") as file:
+            file.write("\n".join(lines) + "\n")
+        command = [*compiler, source, *offer.link_args(), "-o", os.path.join(folder, "check")]
+        try:
+            reply = subprocess.run(
+                command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+            )
+        except OSError as error:
+            raise BlaswheelError(
+                f"--check-link: {compiler[0]}: {error.strerror}",
+                "install a C compiler, or name it in CC",
+            ) from error
+    if reply.returncode != 0:
+        complaint = next((line for line in reply.stderr.splitlines() if line.strip()), "no message")
+        raise BlaswheelError(
+            f"--check-link: {compiler[0]} does not link {offer.library.title}: {complaint}",
+            "blaswheel show tells what the library has",
+        )

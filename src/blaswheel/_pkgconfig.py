@@ -1,0 +1,86 @@
+"""A pkg-config that works: the system's if it passes a self-test, else that of PyPI's pkgconf.
+
+Two published releases of PyPI's ``pkgconf`` print nothing and exit 0 when ``PKG_CONFIG_PATH`` is
+set, so that a healthy file looks empty; only a try tells.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+
+from blaswheel._errors import BlaswheelError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_SELF_TEST = "Name: self-test\nDescription: x\nVersion: 1.2.3\nLibs: -L/a\\ b -lx\nCflags:\n"
+
+
+def working(environ: Mapping[str, str]) -> str:
+    """Return the path of a pkg-config that reads a file on ``PKG_CONFIG_PATH``.
+
+    ``PKG_CONFIG`` if it is set, then every ``pkg-config`` and ``pkgconf`` on the path, then the
+    program inside PyPI's ``pkgconf``, if that is installed.
+
+    Raises
+    ------
+    BlaswheelError
+        If none passes.
+    """
+    tried = []
+    for program in _candidates(environ):
+        if passes(program, environ):
+            return program
+        tried.append(program)
+    raise BlaswheelError(
+        f"no working pkg-config: {', '.join(tried)} read no file on PKG_CONFIG_PATH"
+        if tried
+        else "no pkg-config on PATH",
+        "install one: apt-get install pkgconf, or pip install pkgconf",
+    )
+
+
+def _candidates(environ: Mapping[str, str]) -> list[str]:
+    found = []
+    chosen = environ.get("PKG_CONFIG")
+    if chosen:
+        found.append(shutil.which(chosen, path=environ.get("PATH")) or chosen)
+    for folder in environ.get("PATH", os.defpath).split(os.pathsep):
+        for name in ("pkg-config", "pkgconf"):
+            program = shutil.which(name, path=folder) if folder else None
+            if program:
+                found.append(program)
+    for folder in sys.path:
+        bundled = shutil.which("pkgconf", path=os.path.join(folder, "pkgconf", ".bin"))
+        if bundled:
+            found.append(bundled)
+    return list(dict.fromkeys(found))
+
+
+def passes(program: str, environ: Mapping[str, str]) -> bool:
+    """Tell whether ``program`` reads version and flags of a file on ``PKG_CONFIG_PATH``."""
+    import subprocess
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        with open(os.path.join(folder, "blaswheel-self-test.pc"), "w", encoding="ascii") as file:
+            file.write(_SELF_TEST)
+        for question, answer in (("--modversion", "1.2.3"), ("--libs", "-L/a\\ b -lx")):
+            try:
+                reply = subprocess.run(
+                    [program, question, "blaswheel-self-test"],
+                    env={**environ, "PKG_CONFIG_PATH": folder, "PKG_CONFIG_SYSROOT_DIR": ""},
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    text=True,
+                    timeout=30,
+                    check=False,
+                )
+            except (OSError, subprocess.SubprocessError):
+                return False
+            if reply.returncode != 0 or reply.stdout.strip() != answer:
+                return False
+    return True

@@ -1,0 +1,200 @@
+"""Choosing one library: what was asked for, in what order the rest comes, and why not the others."""
+
+from __future__ import annotations
+
+import os
+
+from blaswheel._discovery import normalised
+from blaswheel._errors import BlaswheelError
+from blaswheel._record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from blaswheel._library import Library
+
+#: Of several that fit: these implementations first, in this order; scipy-openblas before them.
+ORDER = ("openblas", "mkl", "nvpl", "blis", "reference")
+INSTALL = {
+    "lp64": "pip install scipy-openblas32",
+    "ilp64": "pip install scipy-openblas64",
+}
+
+
+class Wish(Record):
+    """Which library is asked for.
+
+    Attributes
+    ----------
+    library : str, optional
+        A provider's name, an implementation, or the path of a library file.
+    provider : str, optional
+        ``NAME`` or ``NAME==VERSION``.
+    interface : {'lp64', 'ilp64'}, optional
+    forced : bool
+        Whether `provider` is the builder's last word (``BLASWHEEL_PROVIDER``).
+    """
+
+    library: str | None = None
+    provider: str | None = None
+    interface: str | None = None
+    forced: bool = False
+
+
+class Choice(Record):
+    """The library chosen, the interface to use of it, and what the user should be told."""
+
+    library: Library
+    interface: str
+    notes: tuple[str, ...] = ()
+
+
+def wish(
+    library: str | None,
+    provider: str | None,
+    interface: str | None,
+    environ: Mapping[str, str],
+) -> Wish:
+    """Join the command line with the environment; ``BLASWHEEL_PROVIDER`` is the last word.
+
+    Raises
+    ------
+    BlaswheelError
+        If the command line and ``BLASWHEEL_PROVIDER`` name different providers.
+    """
+    forced = environ.get("BLASWHEEL_PROVIDER") or None
+    if forced is None:
+        return Wish(library=library, provider=provider, interface=interface)
+    named = provider or library
+    if named is not None and not _same_provider(named, forced):
+        raise BlaswheelError(
+            f"BLASWHEEL_PROVIDER is {forced}, but the command line names {named}",
+            "unset BLASWHEEL_PROVIDER, or leave the other out",
+        )
+    return Wish(provider=forced, interface=interface, forced=True)
+
+
+def _same_provider(named: str, forced: str) -> bool:
+    name, _, version = named.partition("==")
+    forced_name, _, forced_version = forced.partition("==")
+    return normalised(name) == normalised(forced_name) and version in ("", forced_version)
+
+
+def rank(library: Library) -> tuple[int, str, str, str]:
+    """Return the place of a library in the documented order; ties by name, version and path."""
+    provider = library.provider.name if library.provider else ""
+    if provider.startswith("scipy-openblas"):
+        place = 0
+    elif library.implementation in ORDER:
+        place = 1 + ORDER.index(library.implementation)
+    else:
+        place = 1 + len(ORDER)
+    return place, provider, library.provider.version if library.provider else "", library.path
+
+
+def choose(libraries: Sequence[Library], wanted: Wish, problems: Sequence[str] = ()) -> Choice:
+    """Choose among the libraries of an environment.
+
+    Parameters
+    ----------
+    libraries : sequence of Library
+    wanted : Wish
+    problems : sequence of str
+        What was found but could not be read, one line each: told when nothing else is there.
+
+    Raises
+    ------
+    BlaswheelError
+        If none fits, naming the nearest miss and what to install.
+    """
+    named = [library for library in libraries if _is_named(library, wanted)]
+    who = wanted.provider or wanted.library
+    if who and not named:
+        raise _not_there(who, wanted, libraries, problems)
+    usable = [library for library in named if library.linkable]
+    if not usable:
+        if problems:
+            raise BlaswheelError(problems[0], "reinstall it")
+        if not named:
+            raise BlaswheelError(
+                "no BLAS library is installed in this environment",
+                f"{INSTALL[wanted.interface or 'lp64']} installs one",
+            )
+        best = min(named, key=rank)
+        raise BlaswheelError(
+            f"{best.title} can't be linked against: {best.reason}",
+            f"{INSTALL[wanted.interface or 'lp64']} installs one that can",
+        )
+    notes: list[str] = []
+    for interface in (wanted.interface,) if wanted.interface else ("lp64", "ilp64"):
+        fit = sorted((one for one in usable if serves(one, interface)), key=rank)
+        if fit:
+            break
+    else:
+        best = min(usable, key=rank)
+        asked = (wanted.interface or "lp64").upper()
+        has = "/".join(one.upper() for one in best.interfaces())
+        raise BlaswheelError(
+            f"{best.title} is {has}, not {asked}",
+            f"{INSTALL[wanted.interface or 'lp64']} installs an {asked} library"
+            if not who
+            else f"ask for --interface {best.interfaces()[0]}, or for another library",
+        )
+    chosen = fit[0]
+    if wanted.interface is None and interface == "ilp64":
+        notes.append(f"only ILP64 (64-bit integers) is here: using {chosen.title}")
+    others = dict.fromkeys(one.title for one in fit[1:])
+    others.pop(chosen.title, None)
+    if others and not who:
+        notes.append(f"using {chosen.title}; also here: {', '.join(others)} (--provider chooses)")
+    return Choice(library=chosen, interface=interface, notes=tuple(notes))
+
+
+def serves(library: Library, interface: str) -> bool:
+    """Tell whether a library has routines of an interface, as far as is known."""
+    return interface in library.interfaces() or library.interfaces() == ("unknown",)
+
+
+def _is_named(library: Library, wanted: Wish) -> bool:
+    if wanted.provider:
+        if library.provider is None:
+            return False
+        name, _, version = wanted.provider.partition("==")
+        if normalised(name) != library.provider.name:
+            return False
+        if version and version != library.provider.version:
+            return False
+    if wanted.library:
+        if is_path(wanted.library):
+            return os.path.realpath(wanted.library) == os.path.realpath(library.path)
+        if library.provider and normalised(wanted.library) == library.provider.name:
+            return True
+        return wanted.library.lower() == library.implementation
+    return True
+
+
+def is_path(text: str) -> bool:
+    """Tell whether LIBRARY is a path rather than a provider's or an implementation's name."""
+    return os.sep in text or (os.altsep is not None and os.altsep in text) or ".so" in text
+
+
+def _not_there(
+    who: str, wanted: Wish, libraries: Sequence[Library], problems: Sequence[str]
+) -> BlaswheelError:
+    name, _, version = who.partition("==")
+    how = "BLASWHEEL_PROVIDER asks for" if wanted.forced else "asked for"
+    for problem in problems:
+        if normalised(name) in normalised(problem):
+            return BlaswheelError(problem, "reinstall it")
+    for library in libraries:
+        if library.provider and library.provider.name == normalised(name):
+            return BlaswheelError(
+                f"{how} {who}, but version {library.provider.version} is installed",
+                f"pip install {name}=={version}" if version else "blaswheel list shows all",
+            )
+    have = ", ".join(dict.fromkeys(one.title for one in sorted(libraries, key=rank)))
+    return BlaswheelError(
+        f"{how} {who}, which is not in this environment",
+        f"pip install {who}" + (f"; here: {have}" if have else ""),
+    )

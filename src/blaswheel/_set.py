@@ -1,0 +1,123 @@
+"""The whole set of ``.pc`` files for an environment, in a folder that holds nothing else."""
+
+from __future__ import annotations
+
+import os
+
+from blaswheel import _files, _offer, _pc, _select
+from blaswheel._errors import BlaswheelError
+from blaswheel._offer import Place, Request
+from blaswheel._record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from blaswheel._offer import Offer
+    from blaswheel._select import Choice
+
+#: Names that NumPy and SciPy look up before any other; see `native_name`.
+NATIVE_NAMES = ("scipy-openblas", "scipy-openblas64")
+
+
+class Written(Record):
+    """A set as written: its folder, and the offers that stand behind its files."""
+
+    folder: str
+    offers: tuple[Offer, ...]
+    names: tuple[str, ...]
+
+
+def native_name(offer: Offer, consumer: str | None) -> str:
+    """Return the name of a native file.
+
+    NumPy takes a file called ``scipy-openblas.pc`` before any other, whatever interface it was
+    asked for; SciPy takes LP64 from it and ILP64 from ``scipy-openblas64.pc``.
+    """
+    if consumer == "numpy" or offer.interface == "lp64":
+        return NATIVE_NAMES[0]
+    return NATIVE_NAMES[1]
+
+
+def write(
+    folder: str,
+    choices: Sequence[Choice],
+    request: Request,
+    *,
+    consumer: str | None = None,
+    relocatable: bool = False,
+    place: Place | None = None,
+    sysroot: str | None = None,
+) -> Written:
+    """Write the set for one library per interface to ``folder``.
+
+    Files of an earlier set that do not belong to this one are removed: a stale ``openblas64.pc``
+    would be found by the next build. Others are left alone.
+
+    Parameters
+    ----------
+    choices : sequence of Choice
+        At most one per interface.
+    consumer : {'numpy', 'scipy'}, optional
+        For native files, whose names they are to have.
+    place : Place, optional
+        Where archives and headers go; by default ``folder``.
+    """
+    where = place or Place(folder=folder)
+    offers = []
+    texts: dict[str, bytes] = {}
+    paths = _pc.Paths(folder if relocatable else None, sysroot)
+    for choice in choices:
+        offer = _offer.make(choice.library, choice.interface, request, where)
+        offers.append(offer)
+        names = [native_name(offer, consumer)] if request.native else _pc.set_names(offer)
+        for name in names:
+            texts[name] = _pc.text(_pc.fields(offer, name, paths)).encode()
+    if not texts:
+        raise BlaswheelError(
+            "there is no library to write a set for", "blaswheel list shows what is there"
+        )
+    for name, content in texts.items():
+        _files.write_atomically(os.path.join(folder, f"{name}.pc"), content)
+    _remove_stale(folder, set(texts))
+    return Written(folder=folder, offers=tuple(offers), names=tuple(texts))
+
+
+def _remove_stale(folder: str, written: set[str]) -> None:
+    for name in [f"{stem}{end}" for stem in _pc.SET for end in ("", "64")] + list(NATIVE_NAMES):
+        path = os.path.join(folder, f"{name}.pc")
+        if name in written or not os.path.isfile(path):
+            continue
+        with open(path, "rb") as file:
+            ours = file.read(64).startswith(b"# written by blaswheel ")
+        if ours:
+            os.unlink(path)
+
+
+def choices_for(
+    libraries: Sequence[_select.Library], wanted: _select.Wish, problems: Sequence[str]
+) -> list[Choice]:
+    """Choose one library per interface, or the one of the interface asked for."""
+    first = _select.choose(libraries, wanted, problems)
+    choices = [first]
+    if wanted.interface is None and first.interface == "lp64":
+        for_ilp64 = wanted.replace(interface="ilp64")
+        try:
+            choices.append(_select.choose(libraries, for_ilp64, problems))
+        except BlaswheelError:
+            # No ILP64 library here: the set is that of LP64.
+            pass
+    return choices
+
+
+def write_cached(choices: Sequence[Choice], request: Request, consumer: str | None) -> Written:
+    """Write the set into the cache, in a folder named by what it is made from."""
+    cache = _files.cache_dir()
+    parts = [repr(request), consumer or ""]
+    for choice in choices:
+        stat = os.stat(choice.library.path)
+        parts += [choice.interface, choice.library.path, str(stat.st_size), str(stat.st_mtime_ns)]
+    folder = os.path.join(cache, "sets", _files.digest(*parts))
+    return write(
+        folder, choices, request, consumer=consumer, place=Place(folder=cache, is_cache=True)
+    )
