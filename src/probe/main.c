@@ -61,10 +61,14 @@ static const struct stage stages[] = {
     {"width", stage_width, 1, 0},
     {"returns", stage_returns, 1, 1},
     {"agreement", stage_agreement, 1, 1},
+    {"numerics", stage_numerics, 0, 1},
+    {"against", stage_against, 0, 1},
+    {"fork", stage_fork, 0, 1},
 };
 #define STAGE_COUNT (sizeof stages / sizeof *stages)
 #define STAGE_LOAD 0
 #define STAGE_WIDTH 3
+#define STAGE_AGAINST 7
 
 static _Noreturn void fail_usage(const char *what, const char *subject)
 {
@@ -186,6 +190,7 @@ int main(int argc, char **argv)
         if (!any_stage)
             wanted[i] = stages[i].by_default;
     wanted[STAGE_LOAD] = 1;
+    wanted[STAGE_AGAINST] = probe.against != NULL;
     for (size_t i = 0; i < STAGE_COUNT; ++i)
         if (wanted[i] && stages[i].needs_width)
             wanted[STAGE_WIDTH] = 1;
