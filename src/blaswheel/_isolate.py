@@ -136,7 +136,6 @@ def isolated(source: bytes, soname: str, *, origin: str | None = None) -> bytes:
         return offset
 
     dynamic = list(library.dynamic)
-    flags = 0
     has_flags = has_soname = False
     for index, (tag, value) in enumerate(dynamic):
         if tag == _DT_FLAGS:
@@ -152,7 +151,7 @@ def isolated(source: bytes, soname: str, *, origin: str | None = None) -> bytes:
             if anchored != path:
                 dynamic[index] = (tag, added(anchored))
     if not has_flags:
-        dynamic.append((_DT_FLAGS, flags | _DF_SYMBOLIC))
+        dynamic.append((_DT_FLAGS, _DF_SYMBOLIC))
     if not has_soname:
         dynamic.append((_DT_SONAME, added(name)))
     if tuple(dynamic) == library.dynamic:
@@ -408,14 +407,14 @@ def _rebuilt(
     entry_layout = order + _DYNAMIC[elf_class]
     loads = [segment for segment in library.segments if segment.type == _PT_LOAD]
     moves = len(dynamic) + 1 > library.capacity
-    table = b"".join(struct.pack(entry_layout, *entry) for entry in (*dynamic, (_DT_NULL, 0)))
+    table_size = (len(dynamic) + 1) * struct.calcsize(entry_layout)
 
     # The new segment: program headers, then the dynamic section if it moves, then the strings. An
     # address congruent to the file offset needs no padding in the file beyond this.
     start = _aligned(len(source), 16)
     headers_size = (len(library.segments) + 1) * struct.calcsize(order + segment_layout)
     dynamic_start = _aligned(start + headers_size, 16)
-    strings_start = dynamic_start + (len(table) if moves else 0)
+    strings_start = dynamic_start + (table_size if moves else 0)
     end = strings_start + len(strings)
     # The largest page that the library was linked for; no system has pages of less than 4 KiB.
     alignment = max(4096, *(segment.align for segment in loads))
@@ -433,9 +432,9 @@ def _rebuilt(
         if segment.type == _PT_PHDR:
             segment = _moved(segment, base, start, headers_size)
         elif segment.type == _PT_DYNAMIC and moves:
-            segment = _moved(segment, base, dynamic_start, len(table))
+            segment = _moved(segment, base, dynamic_start, table_size)
         segments.append(segment)
-        if segment == loads[-1]:
+        if segment is loads[-1]:
             # Loaders before glibc 2.36 write to the dynamic section.
             new = segment.replace(flags=_PF_R | (_PF_W if moves else 0), align=alignment)
             segments.append(_moved(new, base, start, end - start))
@@ -450,7 +449,7 @@ def _rebuilt(
         copy += table
     else:
         place = next(segment for segment in segments if segment.type == _PT_DYNAMIC).offset
-        copy[place : place + len(table)] = table
+        copy[place : place + table_size] = table
     copy += strings
 
     header = list(library.header)
@@ -459,12 +458,14 @@ def _rebuilt(
     layout = order + _SECTION[elf_class]
     for index, values in enumerate(library.sections):
         section = list(values)
-        if section[_SH_TYPE] == _SHT_STRTAB and section[_SH_FLAGS] & _SHF_ALLOC:
-            if section[_SH_ADDR] != old_strings:
-                continue
+        if (
+            section[_SH_TYPE] == _SHT_STRTAB
+            and section[_SH_FLAGS] & _SHF_ALLOC
+            and section[_SH_ADDR] == old_strings
+        ):
             place, size = strings_start, len(strings)
         elif section[_SH_TYPE] == _SHT_DYNAMIC and moves:
-            place, size = dynamic_start, len(table)
+            place, size = dynamic_start, table_size
         else:
             continue
         section[_SH_ADDR], section[_SH_OFFSET], section[_SH_SIZE] = base + place, place, size
