@@ -104,7 +104,7 @@ void vector_random(struct component *vector, int size, const struct scalar *scal
 void vector_load(struct component *vector, const void *elements, int size, int stride,
                  const struct scalar *scalar);
 void vector_scale(struct component *vector, int size, double real, double imaginary);
-/* result = op(matrix) vector, op by 'N', 'T' or 'C'. */
+/* result = op(matrix) vector, op by 'N', 'T' or 'C'; symmetric and Hermitian ones by 'N' only. */
 void matrix_apply(const struct matrix *matrix, enum structure structure, char operation,
                   const struct component *vector, struct component *result);
 

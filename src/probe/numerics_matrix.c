@@ -60,22 +60,25 @@ void matrix_copy(struct matrix *to, const struct matrix *from)
     memcpy(to->elements, from->elements, offset(from, 0, from->columns));
 }
 
-static void load(const void *elements, size_t index, const struct scalar *scalar, double *real,
-                 double *imaginary)
+/* Elements from one address on, to separate real and imaginary parts. The branch on the type is
+ * outside of the loop: these are most of the work of a check. */
+static void load(const void *elements, int count, int stride, const struct scalar *scalar,
+                 double *real, double *imaginary)
 {
-    float single[2] = {0, 0};
-    double twice[2] = {0, 0};
-    const size_t size = element_size(scalar);
-    const unsigned char *element = (const unsigned char *)elements + index * size;
-    if (!scalar->is_double) {
-        memcpy(single, element, size);
-        twice[0] = (double)single[0];
-        twice[1] = (double)single[1];
+    const int step = stride * (scalar->is_complex ? 2 : 1);
+    const float *single = elements;
+    const double *twice = elements;
+    if (scalar->is_double) {
+        for (int i = 0; i < count; ++i)
+            real[i] = twice[i * step];
+        for (int i = 0; i < count; ++i)
+            imaginary[i] = scalar->is_complex ? twice[i * step + 1] : 0;
     } else {
-        memcpy(twice, element, size);
+        for (int i = 0; i < count; ++i)
+            real[i] = (double)single[i * step];
+        for (int i = 0; i < count; ++i)
+            imaginary[i] = scalar->is_complex ? (double)single[i * step + 1] : 0;
     }
-    *real = twice[0];
-    *imaginary = twice[1];
 }
 
 /* The stored rows of a column: first to last, the last not included. */
@@ -118,25 +121,40 @@ static uint32_t random_bits(void)
     return state;
 }
 
-static double random_value(void)
+/* A run of random values of absolute value in (0, 1], from a pool that is made once and read from
+ * a random place: the numbers need only be irregular. */
+static const float *random_run(int count)
 {
-    const uint32_t bits = random_bits();
-    const double size = (double)(bits % RANDOM_STEPS + 1) / RANDOM_STEPS;
-    return (bits >> 31) != 0 ? -size : size;
+    enum { POOL = 8192 };
+    static float pool[POOL];
+    if (pool[0] == 0.0f)
+        for (int i = 0; i < POOL; ++i) {
+            const uint32_t bits = random_bits();
+            const float size = (float)(bits % RANDOM_STEPS + 1) / RANDOM_STEPS;
+            pool[i] = (bits >> 31) != 0 ? -size : size;
+        }
+    return pool + random_bits() % (uint32_t)(POOL - count);
 }
 
 void matrix_fill(struct matrix *matrix, enum structure structure, double scale, double diagonal)
 {
+    const struct scalar *scalar = matrix->scalar;
+    const int parts = scalar->is_complex ? 2 : 1;
     for (int column = 0; column < matrix->columns; ++column) {
         int first;
         int last;
         stored_rows(matrix, structure, column, &first, &last);
-        for (int row = first; row < last; ++row) {
-            if (structure != GENERAL && row == column)
-                matrix_set(matrix, row, column, diagonal, 0);
-            else
-                matrix_set(matrix, row, column, scale * random_value(), scale * random_value());
-        }
+        const int count = (last - first) * parts;
+        void *elements = matrix->elements + offset(matrix, first, column);
+        const float *values = random_run(2 * LARGEST_ORDER);
+        if (scalar->is_double)
+            for (int i = 0; i < count; ++i)
+                ((double *)elements)[i] = scale * (double)values[i];
+        else
+            for (int i = 0; i < count; ++i)
+                ((float *)elements)[i] = (float)scale * values[i];
+        if (structure != GENERAL && first <= column && column < last)
+            matrix_set(matrix, column, column, diagonal, 0);
     }
 }
 
@@ -167,17 +185,18 @@ int matrix_is_guarded(const struct matrix *matrix, enum structure structure)
 
 double matrix_square_norm(const struct matrix *matrix, enum structure structure)
 {
+    double real[LARGEST_ORDER];
+    double imaginary[LARGEST_ORDER];
     double sum = 0;
     for (int column = 0; column < matrix->columns; ++column) {
         int first;
         int last;
         stored_rows(matrix, structure, column, &first, &last);
+        load(matrix->elements + offset(matrix, first, column), last - first, 1, matrix->scalar,
+             real, imaginary);
         for (int row = first; row < last; ++row) {
-            double real;
-            double imaginary;
-            load(matrix->elements + offset(matrix, row, column), 0, matrix->scalar, &real,
-                 &imaginary);
-            const double square = real * real + imaginary * imaginary;
+            const double square = real[row - first] * real[row - first] +
+                                  imaginary[row - first] * imaginary[row - first];
             sum += structure >= UPPER_SYMMETRIC && row != column ? 2 * square : square;
         }
     }
@@ -200,9 +219,13 @@ void vector_random(struct component *vector, int size, const struct scalar *scal
 void vector_load(struct component *vector, const void *elements, int size, int stride,
                  const struct scalar *scalar)
 {
+    double real[LARGEST_ORDER];
+    double imaginary[LARGEST_ORDER];
+    load(elements, size, stride, scalar, real, imaginary);
     for (int i = 0; i < size; ++i) {
-        load(elements, (size_t)i * (size_t)stride, scalar, &vector[i].real, &vector[i].imaginary);
-        vector[i].bound = absolute(vector[i].real) + absolute(vector[i].imaginary);
+        vector[i].real = real[i];
+        vector[i].imaginary = imaginary[i];
+        vector[i].bound = absolute(real[i]) + absolute(imaginary[i]);
     }
 }
 
@@ -216,41 +239,112 @@ void vector_scale(struct component *vector, int size, double real, double imagin
     }
 }
 
-static void accumulate(struct component *to, double real, double imaginary,
-                       const struct component *factor)
+/* Vectors by parts, so that the loops below are simple ones. */
+struct parts {
+    double real[LARGEST_ORDER];
+    double imaginary[LARGEST_ORDER];
+    double bound[LARGEST_ORDER];
+};
+
+/* to += column * factor. Real elements meet real factors only. */
+static void add_multiple(struct parts *to, const struct parts *column, int first, int last,
+                         struct component factor, int is_complex)
 {
-    to->real += real * factor->real - imaginary * factor->imaginary;
-    to->imaginary += real * factor->imaginary + imaginary * factor->real;
-    to->bound += (absolute(real) + absolute(imaginary)) * factor->bound;
+    if (!is_complex) {
+        for (int i = first; i < last; ++i) {
+            to->real[i] += column->real[i] * factor.real;
+            to->bound[i] += column->bound[i] * factor.bound;
+        }
+        return;
+    }
+    for (int i = first; i < last; ++i) {
+        to->real[i] += column->real[i] * factor.real - column->imaginary[i] * factor.imaginary;
+        to->imaginary[i] += column->real[i] * factor.imaginary + column->imaginary[i] * factor.real;
+        to->bound[i] += column->bound[i] * factor.bound;
+    }
+}
+
+/* The sum of column * vector, with the imaginary part of the column multiplied by sign. */
+static struct component product(const struct parts *column, const struct parts *vector, int first,
+                                int last, double sign, int is_complex)
+{
+    double same = 0;
+    double turned = 0;
+    double mixed = 0;
+    double crossed = 0;
+    double bound = 0;
+    if (!is_complex) {
+        for (int i = first; i < last; ++i) {
+            same += column->real[i] * vector->real[i];
+            bound += column->bound[i] * vector->bound[i];
+        }
+        const struct component result = {same, 0, bound};
+        return result;
+    }
+    for (int i = first; i < last; ++i) {
+        same += column->real[i] * vector->real[i];
+        turned += column->imaginary[i] * vector->imaginary[i];
+        mixed += column->real[i] * vector->imaginary[i];
+        crossed += column->imaginary[i] * vector->real[i];
+        bound += column->bound[i] * vector->bound[i];
+    }
+    const struct component result = {same - sign * turned, mixed + sign * crossed, bound};
+    return result;
+}
+
+static void add_component(struct parts *to, int index, struct component value)
+{
+    to->real[index] += value.real;
+    to->imaginary[index] += value.imaginary;
+    to->bound[index] += value.bound;
 }
 
 void matrix_apply(const struct matrix *matrix, enum structure structure, char operation,
                   const struct component *vector, struct component *result)
 {
     const int size = operation == 'N' ? matrix->rows : matrix->columns;
+    const int vector_size = operation == 'N' ? matrix->columns : matrix->rows;
     const double sign = operation == 'C' ? -1 : 1;
-    const int is_symmetric = structure >= UPPER_SYMMETRIC;
     const double mirror_sign = structure >= UPPER_HERMITIAN ? -1 : 1;
     const int is_unit = structure == UPPER_UNIT || structure == LOWER_UNIT;
+    const int is_complex = matrix->scalar->is_complex;
+    struct parts from;
+    struct parts to;
+    struct parts elements;
+    for (int i = 0; i < vector_size; ++i) {
+        from.real[i] = vector[i].real;
+        from.imaginary[i] = vector[i].imaginary;
+        from.bound[i] = vector[i].bound;
+    }
     for (int i = 0; i < size; ++i) {
-        const struct component zero = {0, 0, 0};
-        result[i] = is_unit ? vector[i] : zero;
+        to.real[i] = is_unit ? vector[i].real : 0;
+        to.imaginary[i] = is_unit ? vector[i].imaginary : 0;
+        to.bound[i] = is_unit ? vector[i].bound : 0;
     }
     for (int column = 0; column < matrix->columns; ++column) {
         int first;
         int last;
-        const unsigned char *elements = matrix->elements + offset(matrix, 0, column);
         stored_rows(matrix, structure, column, &first, &last);
-        for (int row = first; row < last; ++row) {
-            double real;
-            double imaginary;
-            load(elements, (size_t)row, matrix->scalar, &real, &imaginary);
-            const int to = operation == 'N' ? row : column;
-            const int from = operation == 'N' ? column : row;
-            accumulate(&result[to], real, sign * imaginary, &vector[from]);
-            if (is_symmetric && row != column)
-                accumulate(&result[from], real, mirror_sign * sign * imaginary, &vector[to]);
+        load(matrix->elements + offset(matrix, first, column), last - first, 1, matrix->scalar,
+             elements.real + first, elements.imaginary + first);
+        for (int row = first; row < last; ++row)
+            elements.bound[row] = absolute(elements.real[row]) + absolute(elements.imaginary[row]);
+        if (operation == 'N')
+            add_multiple(&to, &elements, first, last, vector[column], is_complex);
+        else
+            add_component(&to, column, product(&elements, &from, first, last, sign, is_complex));
+        if (structure >= UPPER_SYMMETRIC) {
+            /* The triangle that is not stored: rows and columns exchanged, the diagonal left out. */
+            const int after = structure == LOWER_SYMMETRIC || structure == LOWER_HERMITIAN;
+            add_component(&to, column,
+                          product(&elements, &from, first + after, last - 1 + after, mirror_sign,
+                                  is_complex));
         }
+    }
+    for (int i = 0; i < size; ++i) {
+        result[i].real = to.real[i];
+        result[i].imaginary = to.imaginary[i];
+        result[i].bound = to.bound[i];
     }
 }
 
