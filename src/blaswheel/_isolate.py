@@ -5,11 +5,12 @@ comes first. An ELF library with ``DF_SYMBOLIC`` looks its own names up in itsel
 needs a SONAME of its own too, or the loader takes the original, if that is there already, for the
 copy.
 
-How: the string table grows by the new names, so it moves, with the program headers (which grow by
-one entry), into a read-only segment behind the last one. ``.dynamic`` stays where it is as long as
-its spare ``DT_NULL`` entries suffice, else it moves too. Everything else keeps its address and its
-bytes: code, symbols, versions, relocations. Linkers read section headers where loaders read
-program headers, so both are kept true.
+How: the string table grows by the new names, so it moves into a read-only segment behind the last
+one. ``.dynamic`` stays where it is as long as its spare ``DT_NULL`` entries suffice, else it moves
+too. The program header of the new segment goes behind the others if there is room, else in place
+of a ``PT_NOTE`` (the build ID, which no loader reads; its section stays), else all of them move
+too. Everything else keeps its address and its bytes: code, symbols, versions, relocations.
+Linkers read section headers where loaders read program headers, so both are kept true.
 
 A dependency that was found through ``$ORIGIN`` is still found: in a copy that is written to another
 folder, ``$ORIGIN`` in RPATH and RUNPATH is replaced by the original's folder. Such a copy belongs
@@ -22,6 +23,8 @@ Limits
 * musl ignores ``DF_SYMBOLIC``, so a library built for musl is refused.
 * A library that looks for its parts beside its own file by itself (``libmkl_rt``) finds them only
   if the copy lies in the same folder.
+* GNU ``strip`` breaks a copy whose program headers had to move (s390x wheels), as it breaks
+  many libraries that patchelf has changed.
 * The address of a variable that the copy exports can differ from the one that an executable with
   copy relocations sees, as for every library linked with ``-Bsymbolic``.
 
@@ -40,9 +43,9 @@ from blaswheel._errors import BlaswheelError, FormatError, UsageError
 from blaswheel._record import Record
 
 _ET_DYN = 3
-_PT_LOAD, _PT_DYNAMIC, _PT_PHDR = 1, 2, 6
+_PT_LOAD, _PT_DYNAMIC, _PT_NOTE, _PT_PHDR = 1, 2, 4, 6
 _PF_W, _PF_R = 2, 4
-_SHT_STRTAB, _SHT_DYNAMIC = 3, 6
+_SHT_NULL, _SHT_STRTAB, _SHT_DYNAMIC, _SHT_NOBITS = 0, 3, 6, 8
 _SHF_ALLOC = 2
 _DT_NULL, _DT_NEEDED, _DT_STRTAB, _DT_STRSZ, _DT_SONAME, _DT_RPATH = 0, 1, 5, 10, 14, 15
 _DT_RUNPATH, _DT_FLAGS, _DT_FLAGS_1 = 29, 30, 0x6FFFFFFB
@@ -123,9 +126,7 @@ def isolated(source: bytes, soname: str, *, origin: str | None = None) -> bytes:
     """
     name = os.fsencode(soname)
     if not name or b"/" in name or b"\0" in name:
-        raise UsageError(
-            f"{soname!r} can't be the SONAME of a library", "choose a plain file name"
-        )
+        raise UsageError(f"{soname!r} can't be the SONAME of a library", "choose a plain file name")
     library = _parse(source)
     _check(library, name)
     strings = bytearray(library.strings)
@@ -409,11 +410,20 @@ def _rebuilt(
     moves = len(dynamic) + 1 > library.capacity
     table_size = (len(dynamic) + 1) * struct.calcsize(entry_layout)
 
-    # The new segment: program headers, then the dynamic section if it moves, then the strings. An
+    # The new segment: program headers and dynamic section if they move, then the strings. An
     # address congruent to the file offset needs no padding in the file beyond this.
     start = _aligned(len(source), 16)
+    headers_start, dispensable = library.header[_PHOFF], None
     headers_size = (len(library.segments) + 1) * struct.calcsize(order + segment_layout)
-    dynamic_start = _aligned(start + headers_size, 16)
+    if not _is_free(library, headers_start, headers_size):
+        notes = [segment for segment in library.segments if segment.type == _PT_NOTE]
+        if notes:
+            dispensable = notes[-1]
+            headers_size -= struct.calcsize(order + segment_layout)
+        else:
+            headers_start = start
+    headers_move = headers_start == start
+    dynamic_start = _aligned(start + headers_size, 16) if headers_move else start
     strings_start = dynamic_start + (table_size if moves else 0)
     end = strings_start + len(strings)
     # The largest page that the library was linked for; no system has pages of less than 4 KiB.
@@ -429,8 +439,13 @@ def _rebuilt(
 
     segments: list[_Segment] = []
     for segment in library.segments:
+        if segment is dispensable:
+            continue
         if segment.type == _PT_PHDR:
-            segment = _moved(segment, base, start, headers_size)
+            if headers_move:
+                segment = _moved(segment, base, start, headers_size)
+            else:
+                segment = segment.replace(filesz=headers_size, memsz=headers_size)
         elif segment.type == _PT_DYNAMIC and moves:
             segment = _moved(segment, base, dynamic_start, table_size)
         segments.append(segment)
@@ -443,8 +458,8 @@ def _rebuilt(
         for segment in segments
     )
 
-    copy = bytearray(source).ljust(start, b"\0") + headers
-    copy = copy.ljust(dynamic_start, b"\0")
+    copy = bytearray(source).ljust(dynamic_start, b"\0")
+    copy[headers_start : headers_start + headers_size] = headers
     if moves:
         copy += table
     else:
@@ -453,7 +468,7 @@ def _rebuilt(
     copy += strings
 
     header = list(library.header)
-    header[_PHOFF], header[_PHNUM] = start, len(segments)
+    header[_PHOFF], header[_PHNUM] = headers_start, len(segments)
     struct.pack_into(order + _HEADER[elf_class], copy, 16, *header)
     layout = order + _SECTION[elf_class]
     for index, values in enumerate(library.sections):
@@ -471,6 +486,35 @@ def _rebuilt(
         section[_SH_ADDR], section[_SH_OFFSET], section[_SH_SIZE] = base + place, place, size
         struct.pack_into(layout, copy, header[_SHOFF] + index * struct.calcsize(layout), *section)
     return bytes(copy)
+
+
+def _is_free(library: _Library, start: int, size: int) -> bool:
+    """Return whether the program headers may grow to ``size`` bytes where they are.
+
+    Without section headers nobody can tell what the bytes behind them are for.
+    """
+    end = start + size
+    taken = [
+        (section[_SH_OFFSET], section[_SH_SIZE])
+        for section in library.sections
+        if section[_SH_TYPE] not in (_SHT_NULL, _SHT_NOBITS)
+    ]
+    taken += [
+        (segment.offset, segment.filesz)
+        for segment in library.segments
+        if segment.type not in (_PT_LOAD, _PT_PHDR)
+    ]
+    section_layout = library.order + _SECTION[library.elf_class]
+    taken.append((library.header[_SHOFF], len(library.sections) * struct.calcsize(section_layout)))
+    return (
+        bool(library.sections)
+        and not any(offset < end and start < offset + length for offset, length in taken if length)
+        and any(
+            segment.offset <= start and end <= segment.offset + segment.filesz
+            for segment in library.segments
+            if segment.type == _PT_LOAD
+        )
+    )
 
 
 def _moved(segment: _Segment, base: int, offset: int, size: int) -> _Segment:

@@ -10,11 +10,12 @@ from blaswheel._record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     from blaswheel._binary import Binary
     from blaswheel._names import Family
+    from blaswheel._vendors import Vendor
 
 APIS = ("blas", "lapack", "cblas", "lapacke")
 #: Below this share of the routines of each of its APIs a library is a partial BLAS.
@@ -68,8 +69,12 @@ class Library(Record):
     verified: bool = False
     complex_return: str | None = None
     float_return: str | None = None
+    vendor: Vendor
     #: what the binary says of its build, e.g. ``USE64BITINT DYNAMIC_ARCH ...``
     configuration: str | None = None
+    #: e.g. ``pthreads``
+    threading: str | None = None
+    lapack_version: str | None = None
 
     @property
     def directory(self) -> str:
@@ -131,3 +136,94 @@ class Library(Record):
                 for defect in self.defects
             ],
         }
+
+
+def examine(
+    path: str, provider: Distribution | None, include_dirs: Sequence[str]
+) -> Library | None:
+    """Read the library at ``path``; None if it exports no BLAS, CBLAS, LAPACK or LAPACKE.
+
+    Raises
+    ------
+    FormatError
+        If the file is malformed.
+    OSError
+        If it can't be opened.
+    """
+    binary = _binary.read(path)
+    families = _names.infer(binary.functions)
+    if not families:
+        return None
+    vendor = _vendors.identify(binary, families)
+    stated = _vendors.statement(path, vendor)
+    judged = _interface.judge(binary, families, stated, include_dirs)
+    reason = _why_not_linkable(binary, judged.families, provider)
+    return Library(
+        path=path,
+        provider=provider,
+        implementation=vendor.name,
+        vendor=vendor,
+        version=stated.version,
+        configuration=stated.configuration,
+        threading=stated.threading,
+        binary=binary,
+        interface=judged.families[0].interface,
+        evidence=judged.evidence,
+        families=judged.families,
+        include_dirs=tuple(include_dirs),
+        linkable=not reason,
+        reason=reason,
+        defects=tuple(_defects(binary, judged.families)),
+    )
+
+
+def _why_not_linkable(
+    binary: Binary, families: Sequence[Family], provider: Distribution | None
+) -> str:
+    folder, base = os.path.split(binary.path)
+    if folder.endswith((".libs", ".dylibs")):
+        owner = str(provider) if provider else os.path.basename(folder)
+        return f"vendored into {owner} for itself: no headers, and its name changes"
+    found = sum(family.found for family in families)
+    known = sum(family.known for family in families)
+    if all(family.found < PARTIAL * family.known for family in families):
+        return f"partial: {found} of {known} routines of its APIs"
+    soname = binary.soname
+    if soname and soname != base and not os.path.exists(os.path.join(folder, soname)):
+        return f"its SONAME is {soname}, which is no file: what links it can't be loaded"
+    return ""
+
+
+def _defects(binary: Binary, families: Sequence[Family]) -> Iterator[Defect]:
+    folder, base = os.path.split(binary.path)
+    if binary.soname and binary.soname != base:
+        yield Defect(
+            code="soname",
+            severity="warning",
+            message=f"SONAME {binary.soname} is not the file's name {base}",
+        )
+    leaked = leaks(binary, families)
+    if leaked:
+        yield Defect(
+            code="namespace-leak",
+            severity="warning",
+            message=f"calls {len(leaked)} names without its prefix or suffix through its PLT "
+            f"({', '.join(leaked[:3])}, ...): another library in the same scope takes them over",
+        )
+
+
+def leaks(binary: Binary, families: Sequence[Family]) -> tuple[str, ...]:
+    """Return exports outside the library's own families that it reaches through its PLT or GOT.
+
+    In one scope with a library that exports the same name, the first one loaded serves both: with
+    integers of two widths that is a crash. A library of plain names leaks nothing that it does
+    not offer, so that only those with a prefix or suffix of their own are judged.
+    """
+    affixes = {(family.prefix, family.suffix) for family in families}
+    if any(not prefix and not suffix.strip("_") for prefix, suffix in affixes):
+        return ()
+    return tuple(
+        name
+        for name in binary.interposable
+        if not any(name.startswith(prefix) and name.endswith(end) for prefix, end in affixes)
+    )

@@ -132,10 +132,7 @@ def make(library: Library, interface: str, request: Request, place: Place) -> Of
         prefix, suffix, append = scheme.prefix, scheme.suffix, True
         aliases = names.aliases
         alias = _archive(library, interface, aliases, request, place) if aliases else None
-        include_dirs = (
-            *_generated_headers(library, interface, names, request, place),
-            *library.include_dirs,
-        )
+        include_dirs = _generated_headers(library, interface, names, place)
     return Offer(
         library=library,
         interface=interface,
@@ -213,7 +210,7 @@ def _archive(
 
 
 def _generated_headers(
-    library: Library, interface: str, names: Names, request: Request, place: Place
+    library: Library, interface: str, names: Names, place: Place
 ) -> tuple[str, ...]:
     if not library.include_dirs:
         return ()

@@ -17,37 +17,52 @@ if TYPE_CHECKING:
     from blaswheel._select import Choice
 
 
-def give(
-    choices: Sequence[Choice],
+def choice(choices: Sequence[Choice]) -> None:
+    """Say what the choice of a library left open."""
+    for one in choices:
+        for note in one.notes:
+            say(note)
+
+
+def files(
     offers: Sequence[Offer],
     environment: Environment,
     consumer: str | None,
     folder: str | None,
 ) -> None:
-    """Say what the choice left open, what NumPy needs with it, and what will clash."""
-    for choice in choices:
-        for note in choice.notes:
-            say(note)
-    for offer in offers:
-        if offer.interface == "ilp64":
-            wanted = _consumers.options(
+    """Say what NumPy needs with the files just written, and what will clash.
+
+    Parameters
+    ----------
+    folder : str, optional
+        That of a set.
+    """
+    wanted = dict.fromkeys(
+        " ".join(
+            _consumers.options(
                 "numpy", offer.interface, offer.symbol_suffix, native=offer.request.native
             )
-            say(f"for NumPy add {' '.join(wanted)}")
+        )
+        for offer in offers
+        if offer.interface == "ilp64"
+    )
+    for line in wanted:
+        say(f"for NumPy add {line}")
+    for offer in offers:
         for problem in runtime(offer):
             say(problem)
     native = [offer for offer in offers if offer.request.native]
-    if native and folder is not None and consumer is None:
-        say(
-            "native files are named as SciPy looks for them (ILP64 as scipy-openblas64); "
-            "--for numpy names the one of the interface chosen scipy-openblas"
-        )
     if native and folder is not None:
+        if consumer is None:
+            say(
+                "native files are named as SciPy looks for them (ILP64 as scipy-openblas64); "
+                "--for numpy names the one of the interface chosen scipy-openblas"
+            )
         shadow = _shadowing(folder)
         if shadow:
             say(f"{shadow} comes first on PKG_CONFIG_PATH and would be used instead")
-    chosen = [offer for offer in offers if not offer.request.isolate]
-    for line in clashes([offer.library for offer in chosen], environment):
+    chosen = [offer.library for offer in offers if not offer.request.isolate]
+    for line in clashes(chosen, environment):
         say(line)
 
 

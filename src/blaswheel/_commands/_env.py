@@ -37,5 +37,6 @@ def run(options: Namespace) -> int:
     written = _set.write_cached(choices, request, options.consumer)
     shell = options.shell or ("cmd" if os.name == "nt" else "sh")
     sys.stdout.write(_shells.prepend(shell, "PKG_CONFIG_PATH", written.folder))
-    _advice.give(choices, written.offers, environment, options.consumer, written.folder)
+    _advice.choice(choices)
+    _advice.files(written.offers, environment, options.consumer, written.folder)
     return 0

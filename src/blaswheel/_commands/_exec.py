@@ -42,7 +42,7 @@ def run(options: Namespace) -> int:
     environment = asked.environment
     choices = _set.choices_for(environment.libraries, asked.wish, environment.problems)
     written = _set.write_cached(choices, request, options.consumer)
-    _advice.give(choices, written.offers, environment, options.consumer, written.folder)
+    _advice.choice(choices)
     environ = dict(os.environ)
     environ["PKG_CONFIG"] = _pkgconfig.working(environ)
     _prepend(environ, "PKG_CONFIG_PATH", [written.folder])

@@ -100,7 +100,8 @@ def run(options: Namespace) -> int:
 
         for offer in offers:
             _linkcheck.check(offer)
-    _advice.give(choices, offers, environment, options.consumer, options.dir)
+    _advice.choice(choices)
+    _advice.files(offers, environment, options.consumer, options.dir)
     return 0
 
 
