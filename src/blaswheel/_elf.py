@@ -14,13 +14,14 @@ import os
 import stat
 import struct
 import sys
+from itertools import accumulate, compress
 
 from blaswheel._binary import Binary
 from blaswheel._errors import FormatError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
 #: EI_DATA: byte order, its name
 ORDERS = {1: ("<", "little"), 2: (">", "big")}
@@ -224,21 +225,39 @@ class _Strings:
         # Latin-1 keeps one character per byte, so that offsets stay what they are.
         self.text = content.decode("latin-1")
         self.plain = content.isascii()
+        self.parts: list[str] = []
+        self.starts: list[int] = []
 
     def at(self, offset: int) -> str:
-        return self.all((offset,))[0]
-
-    def all(self, offsets: Iterable[int]) -> list[str]:
-        """Return the strings that begin at these offsets."""
-        text = self.text
-        end = text.index
-        try:
-            found = [text[offset : end("\0", offset)] for offset in offsets]
-        except ValueError:
+        """Return the string that begins at an offset."""
+        end = self.text.find("\0", offset)
+        if end < 0:
             raise self.image.error("a name lies outside the string table")
-        if self.plain:
-            return found
-        return [name.encode("latin-1").decode("utf-8", "surrogateescape") for name in found]
+        return self.decoded(self.text[offset:end])
+
+    def decoded(self, name: str) -> str:
+        return name if self.plain else name.encode("latin-1").decode("utf-8", "surrogateescape")
+
+    def sorted(self, offsets: set[int]) -> tuple[str, ...]:
+        """Return the strings at these offsets, sorted, each once.
+
+        Taking them in the order of the table, cut up once, is what makes this fast: linkers
+        write long runs in order, and sorting is the larger part of the work.
+        """
+        if len(offsets) < 256:
+            return tuple(sorted(set(map(self.at, offsets))))
+        if not self.parts:
+            self.parts = self.text.split("\0")
+            sizes = map((1).__add__, map(len, self.parts))
+            self.starts = list(accumulate(sizes, initial=0))
+        found = list(compress(self.parts, map(offsets.__contains__, self.starts)))
+        if not self.plain:
+            found = [self.decoded(name) for name in found]
+        if len(found) < len(offsets):
+            # Linkers also let a name be the end of another.
+            found = [*{*found, *map(self.at, offsets.difference(self.starts))}]
+        found.sort()
+        return tuple(dict.fromkeys(found))
 
 
 class _Symbols:
@@ -300,15 +319,13 @@ class _Symbols:
 
     def named(self, words: set[int]) -> tuple[str, ...]:
         """Return the names of the symbols of a class, sorted, without the repeats of versions."""
-        offsets = [
-            offset for offset, word in zip(self.offsets, self.infos, strict=True) if word in words
-        ]
-        return tuple(sorted(set(self.strings.all(offsets))))
+        pairs = zip(self.offsets, self.infos, strict=True)
+        return self.strings.sorted({offset for offset, word in pairs if word in words})
 
     def sort_out_untyped(self) -> None:
         """Untyped symbols (hand-written assembly) are code if they point into a code segment."""
-        code: list[int] = []
-        data: list[int] = []
+        code: set[int] = set()
+        data: set[int] = set()
         pattern = self.image.order + self.image.address
         executable = [(start, end) for start, end, _, flags in self.image.loaded if flags & PF_X]
         for index, word in enumerate(self.infos):
@@ -317,17 +334,17 @@ class _Symbols:
                     pattern, self.content, index * self.size + self.value_at * 4
                 )
                 inside = any(start <= address < end for start, end in executable)
-                (code if inside else data).append(self.offsets[index])
-        self.functions = tuple(sorted({*self.functions, *self.strings.all(code)}))
-        self.objects = tuple(sorted({*self.objects, *self.strings.all(data)}))
+                (code if inside else data).add(self.offsets[index])
+        self.functions = tuple(sorted({*self.functions, *self.strings.sorted(code)}))
+        self.objects = tuple(sorted({*self.objects, *self.strings.sorted(data)}))
 
     def interposable(self) -> tuple[str, ...]:
         """Return the exports that the library reaches by name, at the mercy of the search order."""
         exported = (self.code | self.data | self.untyped) - self.protected
-        offsets = [
-            self.offsets[index] for index in self.referenced if self.infos[index] in exported
-        ]
-        return tuple(sorted(set(self.strings.all(offsets))))
+        offsets, infos = self.offsets, self.infos
+        return self.strings.sorted(
+            {offsets[index] for index in self.referenced if infos[index] in exported}
+        )
 
 
 def _symbol_count(image: _Image, referenced: int) -> int:
@@ -435,4 +452,4 @@ def _version_needs(image: _Image, strings: _Strings) -> Iterator[tuple[str, str]
             if not step:
                 break
     except struct.error:
-        raise image.error(f"the {what} lies outside its segment")
+        raise image.error(f"the {what} lies outside its segment") from None
