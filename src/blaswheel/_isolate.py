@@ -23,8 +23,8 @@ Limits
 * musl ignores ``DF_SYMBOLIC``, so a library built for musl is refused.
 * A library that looks for its parts beside its own file by itself (``libmkl_rt``) finds them only
   if the copy lies in the same folder.
-* GNU ``strip`` breaks a copy whose program headers had to move (s390x wheels), as it breaks
-  many libraries that patchelf has changed.
+* GNU ``strip`` breaks a copy whose program headers had to move (s390x wheels) and copies of
+  libraries that patchelf has changed, as it breaks many of those libraries themselves.
 * The address of a variable that the copy exports can differ from the one that an executable with
   copy relocations sees, as for every library linked with ``-Bsymbolic``.
 
@@ -256,7 +256,7 @@ def _parse(source: bytes) -> _Library:
         raise BlaswheelError("not a shared library", "give the path of a shared library")
     layout, fields = _SEGMENT[elf_class]
     segments = tuple(
-        _Segment(**dict(zip(fields, values)))
+        _Segment(**dict(zip(fields, values, strict=True)))
         for values in _table(
             source, order + layout, header[_PHOFF], header[_PHENTSIZE], header[_PHNUM]
         )
@@ -359,7 +359,8 @@ def _dynamic(
             break
         entries.append((tag, value))
     else:
-        raise _malformed("the dynamic section has no end")
+        # ld --spare-dynamic-tags=0 writes no end; the copy gets one.
+        return tuple(entries), count
     # What is behind the end is spare only if nobody keeps anything in it.
     rest = content[len(entries) * size :]
     spare = (len(rest) - len(rest.lstrip(b"\0"))) // size
@@ -441,14 +442,14 @@ def _rebuilt(
     for segment in library.segments:
         if segment is dispensable:
             continue
-        if segment.type == _PT_PHDR:
-            if headers_move:
-                segment = _moved(segment, base, start, headers_size)
-            else:
-                segment = segment.replace(filesz=headers_size, memsz=headers_size)
+        if segment.type == _PT_PHDR and headers_move:
+            segments.append(_moved(segment, base, start, headers_size))
+        elif segment.type == _PT_PHDR:
+            segments.append(segment.replace(filesz=headers_size, memsz=headers_size))
         elif segment.type == _PT_DYNAMIC and moves:
-            segment = _moved(segment, base, dynamic_start, table_size)
-        segments.append(segment)
+            segments.append(_moved(segment, base, dynamic_start, table_size))
+        else:
+            segments.append(segment)
         if segment is loads[-1]:
             # Loaders before glibc 2.36 write to the dynamic section.
             new = segment.replace(flags=_PF_R | (_PF_W if moves else 0), align=alignment)
