@@ -11,6 +11,8 @@ import pytest
 from blaswheel import _alias
 from blaswheel._errors import BlaswheelError
 
+pytestmark = pytest.mark.tool("gcc", "nm", "ar", "readelf")
+
 PROVIDER = "scipy-openblas32==0.3.34.481.3"
 LINKERS = [
     pytest.param(linker, marks=pytest.mark.tool(f"ld.{linker}" if linker != "mold" else linker))
@@ -244,7 +246,10 @@ def test_a_machine_without_alias_code_is_an_error_that_says_what_to_do() -> None
 @pytest.mark.parametrize("linker", LINKERS)
 @pytest.mark.parametrize(
     ("driver", "name"),
-    [("gcc", "gcc.o"), ("g++", "g++.o"), ("clang", "clang.o"), ("gfortran", "gfortran.o")],
+    [
+        pytest.param(driver, f"{driver}.o", marks=pytest.mark.tool(driver))
+        for driver in ("gcc", "g++", "clang", "gfortran")
+    ],
 )
 def test_programs_run(bench: Bench, tmp_path: Path, linker: str, driver: str, name: str) -> None:
     program = tmp_path / "program"

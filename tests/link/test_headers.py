@@ -14,6 +14,8 @@ from blaswheel._errors import FormatError
 from blaswheel._names import Family
 from blaswheel._naming import Names, Scheme
 
+pytestmark = pytest.mark.tool("gcc", "nm")
+
 HEADERS = ("cblas.h", "f77blas.h", "lapack.h", "lapacke.h", "lapacke_utils.h")
 
 
@@ -104,6 +106,11 @@ int fortran(void) {
 """
 
 
+def needing(*tools: str) -> list[Any]:
+    """Return test parameters, each of which needs the tool that it names."""
+    return [pytest.param(tool, marks=pytest.mark.tool(tool)) for tool in tools]
+
+
 def run(*arguments: str | Path) -> str:
     """Run a tool that must succeed, and return its standard output."""
     done = subprocess.run(arguments, check=False, capture_output=True, text=True)
@@ -183,7 +190,7 @@ def newest(
     return Made(wheels, tmp_path_factory.mktemp("headers"), provider, plain(provider))
 
 
-@pytest.mark.parametrize("compiler", ["gcc", "clang++"])
+@pytest.mark.parametrize("compiler", needing("gcc", "clang++"))
 def test_each_header_stands_alone(newest: Made, compiler: str) -> None:
     sources = []
     for header in HEADERS:
@@ -195,7 +202,7 @@ def test_each_header_stands_alone(newest: Made, compiler: str) -> None:
         *sources)  # fmt: skip
 
 
-@pytest.mark.parametrize("compiler", COMPILERS)
+@pytest.mark.parametrize("compiler", needing(*COMPILERS))
 def test_programs_use_all_interfaces(newest: Made, compiler: str) -> None:
     program = newest.folder / f"program-{compiler}"
     run(*COMPILERS[compiler], *newest.macros(), "-Werror", f"-I{newest.include}",
