@@ -1,0 +1,1 @@
+"""Tests of blaswheel: real wheels, real linkers, real build tools."""
