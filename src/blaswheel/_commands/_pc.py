@@ -6,13 +6,15 @@ import os
 import sys
 
 from blaswheel import _files, _offer, _pc, _select, _set
-from blaswheel._commands import _advice, _options
+from blaswheel._commands import _advice, _called, _options
 from blaswheel._errors import UsageError
 from blaswheel._offer import Place
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+
+    from blaswheel._select import Choice, Wish
 
 HELP = """Print a pkg-config file for a library, or write it or the whole set of them.
 
@@ -50,6 +52,11 @@ def configure(parser: ArgumentParser) -> None:
     group.add_argument(
         "--check-link", action="store_true", help="also link a program with the compiler at hand"
     )
+    group.add_argument(
+        "--no-verify",
+        action="store_true",
+        help="go by the files alone: do not call the library in a child process first",
+    )
 
 
 def run(options: Namespace) -> int:
@@ -66,6 +73,7 @@ def run(options: Namespace) -> int:
             choices = [_select.choose(environment.libraries, wanted, environment.problems)]
         else:
             choices = _set.choices_for(environment.libraries, wanted, environment.problems)
+        choices = _by_calls(choices, options, wanted)
         written = _set.write(
             options.dir,
             choices,
@@ -81,6 +89,7 @@ def run(options: Namespace) -> int:
         offers = list(written.offers)
     else:
         choices = [_select.choose(environment.libraries, asked.wish, environment.problems)]
+        choices = _by_calls(choices, options, asked.wish)
         beside = options.relocatable and options.output
         folder = os.path.dirname(os.path.abspath(options.output)) if options.output else None
         place = Place(folder=folder) if beside and folder else cache()
@@ -103,6 +112,12 @@ def run(options: Namespace) -> int:
     _advice.choice(choices)
     _advice.files(offers, environment, options.consumer, options.dir)
     return 0
+
+
+def _by_calls(choices: list[Choice], options: Namespace, wish: Wish) -> list[Choice]:
+    if options.no_verify or options.root is not None:
+        return choices
+    return _called.by_calls(choices, wish.interface)
 
 
 def cache() -> Place:

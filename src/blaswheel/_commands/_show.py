@@ -41,7 +41,7 @@ def run(options: Namespace) -> int:
     environment, wish = asked.environment, asked.wish
     if wish.library or wish.provider:
         # What can't be linked against can still be shown.
-        library, interface = _named(environment.libraries, wish, environment.problems)
+        library, interface = named(environment.libraries, wish, environment.problems)
     else:
         choice = _select.choose(environment.libraries, wish, environment.problems)
         library, interface = choice.library, choice.interface
@@ -58,9 +58,10 @@ def run(options: Namespace) -> int:
     return 0
 
 
-def _named(
+def named(
     libraries: tuple[Library, ...], wish: _select.Wish, problems: tuple[str, ...]
 ) -> tuple[Library, str]:
+    """Return the library that is asked for by name, linkable or not, and its interface."""
     as_linkable = tuple(one.replace(linkable=True) for one in libraries)
     choice = _select.choose(as_linkable, wish, problems)
     library = next(one for one in libraries if one.path == choice.library.path)
