@@ -9,7 +9,7 @@ from blaswheel._offer import Offer, Place, Request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from blaswheel._verify import Verdict
+    from blaswheel._verdict import Verdict
 
 
 class Library(_library.Library):

@@ -439,8 +439,7 @@ def _wrong_width(child: Child, one: Told) -> tuple[str, str] | None:
         )
     if width == "unknown" or not _number(one.values.get("width.answers")):
         return (
-            "no call tells the width of its integers: its functions do nothing, or not what they "
-            "are named for",
+            "no call tells the width of its integers: its functions do not what their names say",
             "use another library",
         )
     return None

@@ -72,8 +72,9 @@ def _by_calls(choice: Choice, wanted: str | None) -> Choice:
     interface = choice.interface
     if interface not in called.interfaces():
         if wanted is not None:
+            shown = called.interface.upper()
             raise BlaswheelError(
-                f"{library.title} is {called.interface.upper()}, not {wanted.upper()}: calls show it",
+                f"calls show {library.title} to be {shown}, not {wanted.upper()}",
                 f"ask for --interface {called.interface}, or for another library",
             )
         interface = called.interface

@@ -6,7 +6,7 @@ import os
 import shlex
 import sys
 
-from blaswheel import _environment, _kernels, _leaks, _select, _verdict, _verify
+from blaswheel import _environment, _kernels, _select, _verdict, _verify
 from blaswheel._commands import _called, _options, _show
 from blaswheel._errors import BlaswheelError, UsageError
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from blaswheel._environment import Environment
     from blaswheel._library import Library
+    from blaswheel._names import Family
     from blaswheel._verdict import Stage, Verdict
 
 HELP = """Check a library by calling it, in a child process that it can't harm this one from.
@@ -127,7 +128,7 @@ def run(options: Namespace) -> int:
             failure=wrong[0].detail if wrong else "",
             hint=wrong[0].hint if wrong else "",
         )
-    warnings = (*verdict.warnings, *_leaks.sentences(applied))
+    warnings = (*verdict.warnings, *_leaks(applied))
     if options.json:
         import json
 
@@ -141,6 +142,16 @@ def run(options: Namespace) -> int:
     _options.say(f"{library.title} {verdict.failure}")
     sys.stderr.write(f"  {verdict.hint}\n")
     return 1
+
+
+def _leaks(library: Library) -> list[str]:
+    """Return what can go wrong with names that a renamed library left as they were."""
+    return [
+        f"{defect.message}, which crashes it if they have other integers; blaswheel isolate "
+        "prevents it"
+        for defect in library.defects
+        if defect.code == "namespace-leak"
+    ]
 
 
 def _select_one(environment: Environment, wish: _select.Wish) -> tuple[Library, str]:
@@ -303,7 +314,7 @@ def _lines(library: Library, verdict: Verdict, warnings: Sequence[str]) -> Itera
 
 def _summary(verdict: Verdict) -> str:
     """Return the width and the spelling of each use, as ``ilp64 scipy_*64_``."""
-    groups: dict[str, list[_verdict.Family]] = {}
+    groups: dict[str, list[Family]] = {}
     for family, interface in verdict.interfaces:
         if interface != "unknown":
             groups.setdefault(interface, []).append(family)
