@@ -22,6 +22,7 @@ from blaswheel._errors import FormatError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import BinaryIO
 
 #: EI_DATA: byte order, its name
 ORDERS = {1: ("<", "little"), 2: (">", "big")}
@@ -53,7 +54,7 @@ MAX_VERSIONS = 64 << 10
 
 ET_EXEC, ET_DYN = 2, 3
 PT_LOAD, PT_DYNAMIC = 1, 2
-PF_X = 1
+PF_X, PF_W = 1, 2
 DT_NEEDED, DT_HASH, DT_STRTAB, DT_SYMTAB, DT_STRSZ, DT_SYMENT = 1, 4, 5, 6, 10, 11
 DT_SONAME, DT_RPATH, DT_SYMBOLIC, DT_RUNPATH, DT_FLAGS = 14, 15, 16, 29, 30
 DT_RELA, DT_RELASZ, DT_REL, DT_RELSZ = 7, 8, 17, 18
@@ -79,23 +80,62 @@ def read(path: str) -> Binary:
     OSError
         If it can't be opened.
     """
-    # Not to wait for a writer if it is a FIFO.
-    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | os.O_CLOEXEC)
-    try:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            raise FormatError(f"{path}: not a regular file", "give the path of a shared library")
-        return _Image(path, descriptor, status.st_size).binary()
-    finally:
-        os.close(descriptor)
+    with _opened(path) as image:
+        return image.binary()
+
+
+def constant_ranges(path: str) -> list[tuple[int, int]]:
+    """Return (offset, size) of what is loaded read-only, where strings are; code comes last.
+
+    Raises as `read` does.
+    """
+    with _opened(path) as image:
+        ranges = [
+            (bool(flags & PF_X), offset, end - start)
+            for start, end, offset, flags in image.loaded
+            if not flags & PF_W
+        ]
+    return [(offset, size) for _, offset, size in sorted(ranges)]
+
+
+class _opened:  # noqa: N801, a function in all but name: contextlib is slow to import
+    """The image of the file at ``path``, while the block runs."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        try:
+            self.file: BinaryIO = open(path, "rb", buffering=0, opener=_without_waiting)
+        except IsADirectoryError:
+            raise self.irregular() from None
+
+    def irregular(self) -> FormatError:
+        return FormatError(f"{self.path}: not a regular file", "give the path of a shared library")
+
+    def __enter__(self) -> _Image:
+        try:
+            status = os.fstat(self.file.fileno())
+            if not stat.S_ISREG(status.st_mode):
+                raise self.irregular()
+            return _Image(self.path, self.file, status.st_size)
+        except BaseException:
+            self.file.close()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self.file.close()
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    """Open a file; a FIFO too, without waiting for one who writes to it."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 class _Image:
     """An open file with its program headers and dynamic section read."""
 
-    def __init__(self, path: str, descriptor: int, size: int) -> None:
+    def __init__(self, path: str, file: BinaryIO, size: int) -> None:
         self.path = path
-        self.descriptor = descriptor
+        self.file = file
         self.size = size
         ident = self.at(0, 16, "file header")
         if ident[:4] != b"\x7fELF":
@@ -146,7 +186,8 @@ class _Image:
         """Return ``length`` bytes at a file offset."""
         if length > MAX_TABLE or offset + length > self.size:
             raise self.error(f"the {what} lies outside the file")
-        content = os.pread(self.descriptor, length, offset)
+        self.file.seek(offset)
+        content = self.file.read(length)
         if len(content) != length:
             raise self.error("truncated while it was read")
         return content
