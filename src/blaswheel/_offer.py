@@ -73,6 +73,8 @@ class Offer(Record):
     #: the folder to link with (an isolated copy has its own) and the link name in it
     directory: str
     link_name: str
+    #: where ``-static`` finds why it can't work, see `_no_static`; None where it can't be told
+    no_static: str | None
     include_dirs: tuple[str, ...]
     defines: tuple[str, ...]
     symbol_prefix: str
@@ -91,6 +93,7 @@ class Offer(Record):
             directory=express(self.directory),
             library=(self.link_name,),
             alias=(express(self.alias[0]), self.alias[1]) if self.alias else None,
+            no_static=express(self.no_static) if self.no_static else None,
             run_paths=run_paths,
             elf=self.library.binary.format == "elf",
         )
@@ -142,6 +145,7 @@ def make(library: Library, interface: str, request: Request, place: Place) -> Of
         alias=alias,
         directory=directory,
         link_name=link_name,
+        no_static=_no_static(library, link_name, place),
         include_dirs=include_dirs,
         defines=tuple(_defines(interface, prefix, suffix, append, families)),
         symbol_prefix=prefix,
@@ -207,6 +211,24 @@ def _archive(
         content = _alias.archive(aliases, machine, visibility=request.visibility)
         _in_place(place, lambda: _files.write_atomically(path, content))
     return folder, name
+
+
+def _no_static(library: Library, link_name: str, place: Place) -> str | None:
+    """Write what a static link finds in the place of the library, and return its folder.
+
+    With ``-static`` a linker passes the shared library over and says no more than that it can't
+    find it. Here it finds a linker script that asks for a library whose name is the reason; all
+    linkers read such scripts and tell the name.
+    """
+    if library.binary.format != "elf" or link_name.startswith(":"):
+        return None
+    folder = os.path.join(place.folder, "lib", "shared-only")
+    path = os.path.join(folder, f"lib{link_name}.a")
+    if not os.path.isfile(path):
+        reason = f"{link_name}-is-a-shared-library-only--link-without-static"
+        content = f"/* Found by -static alone. */\nINPUT(-l{reason})\n".encode()
+        _in_place(place, lambda: _files.write_atomically(path, content))
+    return folder
 
 
 def _generated_headers(

@@ -172,6 +172,8 @@ def fields(offer: Offer, name: str, paths: Paths) -> Fields:
     variable("libdir", offer.directory)
     if offer.alias:
         variable("aliasdir", offer.alias[0])
+    if offer.no_static:
+        variable("nostaticdir", offer.no_static)
     for number, folder in enumerate(offer.include_dirs):
         variable("includedir" if number == 0 else f"includedir{number + 1}", folder)
     bits = "64-bit" if offer.interface == "ilp64" else "32-bit"

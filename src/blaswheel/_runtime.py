@@ -67,6 +67,7 @@ def link_args(
     directory: str,
     library: Sequence[str],
     alias: tuple[str, str] | None,
+    no_static: str | None,
     run_paths: Sequence[str],
     elf: bool = True,
 ) -> list[str]:
@@ -81,6 +82,8 @@ def link_args(
         Link names in order: ``openblas`` for ``-lopenblas``, ``:libmkl_rt.so.3`` for a file name.
     alias : (folder, link name), optional
         The alias archive.
+    no_static : str, optional
+        Folder where ``-static`` finds why it can't work; searched last.
     run_paths : sequence of str
         What `origin_entries` gives, for mode ``origin``.
 
@@ -97,6 +100,10 @@ def link_args(
         args += [spelling.format(f"-L{alias[0]}"), spelling.format(f"-l{alias[1]}")]
     args.append(spelling.format(f"-L{directory}"))
     args += [spelling.format(f"-l{name}") for name in library]
+    if no_static:
+        # In the linker's own spelling: Meson looks through -L folders by how near they are to the
+        # .pc file, not in order, and would take what is there for the library.
+        args.append(f"-Wl,-L{no_static}")
     if elf:
         args.append(f"-Wl,-rpath-link,{directory}")
     if mode == "absolute":
