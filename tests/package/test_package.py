@@ -13,6 +13,7 @@ from email.parser import Parser
 from pathlib import Path
 
 import pytest
+
 from tests.build_wheel import ROOT
 from tests.support import Venv, clean_environment, unpack
 
