@@ -8,8 +8,6 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
-
     from blaswheel._api import Library, find, find_all
     from blaswheel._errors import BlaswheelError
 
@@ -17,17 +15,18 @@ __version__ = "0.1.0"
 __all__ = ["BlaswheelError", "Library", "__version__", "find", "find_all"]
 
 
-def __getattr__(name: str) -> Any:
+if not TYPE_CHECKING:
     # Loaded when first used: the command line imports this package and needs none of it.
-    if name == "BlaswheelError":
-        from blaswheel._errors import BlaswheelError
+    def __getattr__(name: str) -> object:
+        if name == "BlaswheelError":
+            from blaswheel._errors import BlaswheelError
 
-        return BlaswheelError
-    if name in __all__:
-        from blaswheel import _api
+            return BlaswheelError
+        if name in __all__:
+            from blaswheel import _api
 
-        return getattr(_api, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+            return getattr(_api, name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

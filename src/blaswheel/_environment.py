@@ -122,5 +122,3 @@ def _one_of_copies(paths: tuple[str, ...]) -> list[str]:
 def _is_telling(path: str) -> bool:
     base = os.path.basename(path).lower()
     return any(word in base for word in _TELLING)
-
-

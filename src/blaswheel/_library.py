@@ -195,7 +195,7 @@ def _why_not_linkable(
 
 
 def _defects(binary: Binary, families: Sequence[Family]) -> Iterator[Defect]:
-    folder, base = os.path.split(binary.path)
+    base = os.path.basename(binary.path)
     if binary.soname and binary.soname != base:
         yield Defect(
             code="soname",

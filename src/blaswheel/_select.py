@@ -1,4 +1,4 @@
-"""Choosing one library: what was asked for, in what order the rest comes, and why not the others."""
+"""Choosing one library: what was asked for, the order of the rest, and why not the others."""
 
 from __future__ import annotations
 

@@ -13,8 +13,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from blaswheel._library import Library
     from blaswheel._offer import Offer
-    from blaswheel._select import Choice
+    from blaswheel._select import Choice, Wish
 
 #: Names that NumPy and SciPy look up before any other; see `native_name`.
 NATIVE_NAMES = ("scipy-openblas", "scipy-openblas64")
@@ -95,7 +96,7 @@ def _remove_stale(folder: str, written: set[str]) -> None:
 
 
 def choices_for(
-    libraries: Sequence[_select.Library], wanted: _select.Wish, problems: Sequence[str]
+    libraries: Sequence[Library], wanted: Wish, problems: Sequence[str]
 ) -> list[Choice]:
     """Choose one library per interface, or the one of the interface asked for."""
     first = _select.choose(libraries, wanted, problems)
