@@ -72,10 +72,8 @@ def runtime(offer: Offer) -> list[str]:
     if mode == "absolute":
         parts = offer.directory.split(os.sep)
         if any(part.startswith(("pip-build-env-", "build-env-")) for part in parts):
-            return [
-                f"--runtime absolute records {offer.directory}, which is gone after the build; "
-                "use --runtime origin"
-            ]
+            gone = f"--runtime absolute records {offer.directory}, which is gone after the build"
+            return [f"{gone}; use --runtime origin"]
     return []
 
 
@@ -94,9 +92,7 @@ def clashes(chosen: Sequence[Library], environment: Environment) -> list[str]:
             if other.path == one.path or pair in told or other.interface == one.interface:
                 continue
             shared = set(one.binary.functions) & set(other.binary.functions)
-            taken = sorted(
-                shared & (set(one.binary.interposable) | set(other.binary.interposable))
-            )
+            taken = sorted(shared & (set(one.binary.interposable) | set(other.binary.interposable)))
             if taken:
                 told.add(pair)
                 found.append(

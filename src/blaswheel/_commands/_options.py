@@ -148,7 +148,8 @@ def request(options: Namespace, mode: str) -> Request:
     chosen = options.runtime or _variable("BLASWHEEL_RUNTIME", _runtime.MODES) or mode
     if options.depth is not None and chosen != "origin":
         raise UsageError(
-            f"--depth is for --runtime origin, not {chosen}", "leave it out, or add --runtime origin"
+            f"--depth is for --runtime origin, not {chosen}",
+            "leave it out, or add --runtime origin",
         )
     return Request(
         prefix=prefix,

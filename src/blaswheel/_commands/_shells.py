@@ -17,7 +17,7 @@ def _sh(name: str, folder: str) -> str:
 def _fish(name: str, folder: str) -> str:
     quoted = "'" + folder.replace("\\", "\\\\").replace("'", "\\'") + "'"
     return (
-        f"if set -q {name}; and test -n \"${name}\"; set -gx {name} {quoted}:\"${name}\"; "
+        f'if set -q {name}; and test -n "${name}"; set -gx {name} {quoted}:"${name}"; '
         f"else; set -gx {name} {quoted}; end\n"
     )
 
@@ -52,7 +52,7 @@ def prepend(shell: str, name: str, folder: str) -> str:
     BlaswheelError
         If a line of that shell can't say the folder.
     """
-    if any(char in folder for char in '\r\n\0') or (shell == "cmd" and '"' in folder):
+    if any(char in folder for char in "\r\n\0") or (shell == "cmd" and '"' in folder):
         raise BlaswheelError(
             f"{folder!r}: can't be named on a line of {shell}", "set BLASWHEEL_CACHE_DIR elsewhere"
         )
