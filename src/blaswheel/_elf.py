@@ -48,9 +48,11 @@ MACHINES = {
     (258, 64): "loongarch64",
 }
 #: Larger than any table of a real library, small enough to hold in memory.
-MAX_TABLE = 256 << 20
+MAX_TABLE = 128 << 20
 #: Of all version requirements together; 16 bytes each, and real libraries have some dozens.
 MAX_VERSIONS = 64 << 10
+#: Linux itself takes no more than 64 KiB of program headers; real files have a dozen.
+MAX_SEGMENTS = 1024
 
 ET_EXEC, ET_DYN = 2, 3
 PT_LOAD, PT_DYNAMIC = 1, 2
@@ -80,8 +82,8 @@ def read(path: str) -> Binary:
     OSError
         If it can't be opened.
     """
-    with _opened(path) as image:
-        return image.binary()
+    with _open(path) as file:
+        return _Image(path, file).binary()
 
 
 def constant_ranges(path: str) -> list[tuple[int, int]]:
@@ -89,54 +91,41 @@ def constant_ranges(path: str) -> list[tuple[int, int]]:
 
     Raises as `read` does.
     """
-    with _opened(path) as image:
+    with _open(path) as file:
         ranges = [
             (bool(flags & PF_X), offset, end - start)
-            for start, end, offset, flags in image.loaded
+            for start, end, offset, flags in _Image(path, file).loaded
             if not flags & PF_W
         ]
     return [(offset, size) for _, offset, size in sorted(ranges)]
 
 
-class _opened:  # noqa: N801, a function in all but name: contextlib is slow to import
-    """The image of the file at ``path``, while the block runs."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-        try:
-            self.file: BinaryIO = open(path, "rb", buffering=0, opener=_without_waiting)
-        except IsADirectoryError:
-            raise self.irregular() from None
-
-    def irregular(self) -> FormatError:
-        return FormatError(f"{self.path}: not a regular file", "give the path of a shared library")
-
-    def __enter__(self) -> _Image:
-        try:
-            status = os.fstat(self.file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise self.irregular()
-            return _Image(self.path, self.file, status.st_size)
-        except BaseException:
-            self.file.close()
-            raise
-
-    def __exit__(self, *_: object) -> None:
-        self.file.close()
-
-
-def _without_waiting(path: str, flags: int) -> int:
+def _open(path: str) -> BinaryIO:
     """Open a file; a FIFO too, without waiting for one who writes to it."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+    def opener(path: str, flags: int) -> int:
+        return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+    try:
+        return open(path, "rb", buffering=0, opener=opener)
+    except IsADirectoryError:
+        raise _irregular(path) from None
+
+
+def _irregular(path: str) -> FormatError:
+    return FormatError(f"{path}: not a regular file", "give the path of a shared library")
 
 
 class _Image:
     """An open file with its program headers and dynamic section read."""
 
-    def __init__(self, path: str, file: BinaryIO, size: int) -> None:
+    def __init__(self, path: str, file: BinaryIO) -> None:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise _irregular(path)
         self.path = path
         self.file = file
-        self.size = size
+        self.size = status.st_size
         ident = self.at(0, 16, "file header")
         if ident[:4] != b"\x7fELF":
             raise self.error("not an ELF file")
@@ -145,7 +134,7 @@ class _Image:
         self.order, self.byte_order = ORDERS[ident[5]]
         self.bits, header, segment, fields, self.address, *self.symbol = CLASSES[ident[4]]
         header = self.order + header
-        kind, machine, _, _, offset, _, self.flags, _, entry, count = struct.unpack(
+        kind, machine, _, _, offset, _, _, _, entry, count = struct.unpack(
             header, self.at(16, struct.calcsize(header), "file header")
         )
         if kind not in (ET_EXEC, ET_DYN):
@@ -154,7 +143,7 @@ class _Image:
         if machine == 21:
             self.machine = "ppc64le" if self.byte_order == "little" else "ppc64"
         segment = self.order + segment
-        if entry != struct.calcsize(segment):
+        if entry != struct.calcsize(segment) or count > MAX_SEGMENTS:
             raise self.error("malformed program headers")
         table = self.at(offset, entry * count, "program headers")
         #: (address, end of the part that is in the file, offset, flags) of each PT_LOAD
@@ -163,7 +152,7 @@ class _Image:
         for values in struct.iter_unpack(segment, table):
             what, flags, offset, address, length = (values[i] for i in fields)
             if what == PT_LOAD:
-                if offset + length > size:
+                if offset + length > self.size:
                     raise self.error("truncated")
                 self.loaded.append((address, address + length, offset, flags))
             elif what == PT_DYNAMIC:
@@ -266,13 +255,16 @@ class _Strings:
         # Latin-1 keeps one character per byte, so that offsets stay what they are.
         self.text = content.decode("latin-1")
         self.plain = content.isascii()
+        # Names may overlap, so that a small table could hold any length of text.
+        self.left = MAX_TABLE
         self.parts: list[str] = []
         self.starts: list[int] = []
 
     def at(self, offset: int) -> str:
         """Return the string that begins at an offset."""
         end = self.text.find("\0", offset)
-        if end < 0:
+        self.left -= max(end - offset, 0)
+        if end < 0 or self.left < 0:
             raise self.image.error("a name lies outside the string table")
         return self.decoded(self.text[offset:end])
 
