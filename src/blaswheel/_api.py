@@ -50,7 +50,7 @@ class Library(_library.Library):
         wanted = _naming.interface_for(suffix, interface)
         choice = _select.choose([self], _select.Wish(interface=wanted))
         request = Request(prefix=prefix, suffix=suffix, native=native, mode=runtime)
-        return _offer.make(self, choice.interface, request, _cache())
+        return _offer.make(self, choice.interface, _offer.consistent(request), _cache())
 
     def compile_args(
         self,

@@ -44,6 +44,29 @@ class Request(Record):
     isolate: bool = False
 
 
+def consistent(request: Request) -> Request:
+    """Return ``request`` if it does not contradict itself.
+
+    Raises
+    ------
+    UsageError
+        If it does.
+    """
+    if request.native and (request.prefix is not None or request.suffix is not None):
+        raise UsageError(
+            "--native asks for the library's own names, --symbol-prefix and --symbol-suffix for "
+            "others",
+            "leave one of them out",
+        )
+    if request.isolate and request.mode == "origin":
+        raise UsageError(
+            "an isolated copy is not in the provider's wheel: no run path relative to a module "
+            "reaches it",
+            "use --runtime absolute, or link and repair the wheel",
+        )
+    return request
+
+
 class Place(Record):
     """Where archives, headers and isolated copies are written.
 
@@ -110,22 +133,14 @@ def make(library: Library, interface: str, request: Request, place: Place) -> Of
     ------
     BlaswheelError
         If the library can't serve the request, or ``place`` can't be written.
-    UsageError
-        If the request contradicts itself.
     """
     families = _naming.chosen_families(library.families, interface)
     if not families:
         raise _naming.nothing_offered(library.title, interface)
     directory, link_name = library.directory, library.link_name
     if request.isolate:
-        directory, link_name = _isolated(library, request, place)
+        directory, link_name = _isolated(library, place)
     if request.native:
-        if request.prefix is not None or request.suffix is not None:
-            raise UsageError(
-                "--native asks for the library's own names, --symbol-prefix and --symbol-suffix "
-                "for others",
-                "leave one of them out",
-            )
         names, alias = None, None
         prefix, suffix, append = _native_affixes(families)
         include_dirs = library.include_dirs
@@ -260,13 +275,7 @@ def _generated_headers(
     return (folder,)
 
 
-def _isolated(library: Library, request: Request, place: Place) -> tuple[str, str]:
-    if request.mode == "origin":
-        raise UsageError(
-            "an isolated copy is not in the provider's wheel: no run path relative to a module "
-            "reaches it",
-            "use --runtime absolute, or link and repair the wheel",
-        )
+def _isolated(library: Library, place: Place) -> tuple[str, str]:
     from blaswheel import _isolate
 
     stat = os.stat(library.path)

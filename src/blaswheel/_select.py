@@ -66,13 +66,16 @@ def wish(
     forced = environ.get("BLASWHEEL_PROVIDER") or None
     if forced is None:
         return Wish(library=library, provider=provider, interface=interface)
-    named = provider or library
-    if named is not None and not _same_provider(named, forced):
-        raise BlaswheelError(
-            f"BLASWHEEL_PROVIDER is {forced}, but the command line names {named}",
-            "unset BLASWHEEL_PROVIDER, or leave the other out",
-        )
-    return Wish(provider=forced, interface=interface, forced=True)
+    if provider is not None and not _same_provider(provider, forced):
+        raise _contradicts(forced, provider)
+    return Wish(library=library, provider=forced, interface=interface, forced=True)
+
+
+def _contradicts(forced: str, named: str) -> BlaswheelError:
+    return BlaswheelError(
+        f"BLASWHEEL_PROVIDER is {forced}, but the command line names {named}",
+        "unset BLASWHEEL_PROVIDER, or leave the other out",
+    )
 
 
 def _same_provider(named: str, forced: str) -> bool:
@@ -110,6 +113,10 @@ def choose(libraries: Sequence[Library], wanted: Wish, problems: Sequence[str] =
     """
     named = [library for library in libraries if _is_named(library, wanted)]
     who = wanted.provider or wanted.library
+    if wanted.provider and wanted.library and wanted.forced and not named:
+        without = wanted.replace(library=None)
+        if any(_is_named(library, without) for library in libraries):
+            raise _contradicts(wanted.provider, wanted.library)
     if who and not named:
         raise _not_there(who, wanted, libraries, problems)
     usable = [library for library in named if library.linkable]

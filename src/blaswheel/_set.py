@@ -11,7 +11,7 @@ from blaswheel._record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from blaswheel._library import Library
     from blaswheel._offer import Offer
@@ -49,6 +49,7 @@ def write(
     relocatable: bool = False,
     place: Place | None = None,
     sysroot: str | None = None,
+    check: Callable[[Offer], None] = lambda offer: None,
 ) -> Written:
     """Write the set for one library per interface to ``folder``.
 
@@ -63,6 +64,8 @@ def write(
         For native files, whose names they are to have.
     place : Place, optional
         Where archives and headers go; by default ``folder``.
+    check : callable
+        Called with each offer before any ``.pc`` file is written; it raises if it is not right.
     """
     where = place or Place(folder=folder)
     offers = []
@@ -70,10 +73,13 @@ def write(
     paths = _pc.Paths(folder if relocatable else None, sysroot)
     for choice in choices:
         offer = _offer.make(choice.library, choice.interface, request, where)
+        check(offer)
         offers.append(offer)
         names = [native_name(offer, consumer)] if request.native else _pc.set_names(offer)
         for name in names:
-            texts[name] = _pc.text(_pc.fields(offer, name, paths)).encode()
+            texts[name] = _pc.text(_pc.fields(offer, name, paths)).encode(
+                "utf-8", "surrogateescape"
+            )
     if not texts:
         raise BlaswheelError(
             "there is no library to write a set for", "blaswheel list shows what is there"
@@ -96,19 +102,26 @@ def _remove_stale(folder: str, written: set[str]) -> None:
 
 
 def choices_for(
-    libraries: Sequence[Library], wanted: Wish, problems: Sequence[str]
+    libraries: Sequence[Library],
+    wanted: Wish,
+    problems: Sequence[str],
+    request: Request,
+    consumer: str | None,
 ) -> list[Choice]:
-    """Choose one library per interface, or the one of the interface asked for."""
+    """Choose one library per interface, or one alone where the request is for one interface.
+
+    It is if it names an interface or a suffix, or asks for NumPy's native file: one name can't
+    stand for two libraries.
+    """
     first = _select.choose(libraries, wanted, problems)
-    choices = [first]
-    if wanted.interface is None and first.interface == "lp64":
-        for_ilp64 = wanted.replace(interface="ilp64")
-        try:
-            choices.append(_select.choose(libraries, for_ilp64, problems))
-        except BlaswheelError:
-            # No ILP64 library here: the set is that of LP64.
-            pass
-    return choices
+    alone = request.suffix is not None or (request.native and consumer == "numpy")
+    if wanted.interface is not None or alone or first.interface == "ilp64":
+        return [first]
+    try:
+        return [first, _select.choose(libraries, wanted.replace(interface="ilp64"), problems)]
+    except BlaswheelError:
+        # No ILP64 library here: the set is that of LP64.
+        return [first]
 
 
 def write_cached(choices: Sequence[Choice], request: Request, consumer: str | None) -> Written:

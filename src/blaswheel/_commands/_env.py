@@ -33,7 +33,10 @@ def run(options: Namespace) -> int:
     asked = _options.asked(options)
     request = _options.request(options, "link")
     environment = asked.environment
-    choices = _set.choices_for(environment.libraries, asked.wish, environment.problems)
+    choices = _set.choices_for(
+        environment.libraries, asked.wish, environment.problems, request, options.consumer
+    )
+    _options.check_suffix(choices, asked.wish, request)
     written = _set.write_cached(choices, request, options.consumer)
     shell = options.shell or ("cmd" if os.name == "nt" else "sh")
     sys.stdout.write(_shells.prepend(shell, "PKG_CONFIG_PATH", written.folder))

@@ -40,7 +40,10 @@ def run(options: Namespace) -> int:
     asked = _options.asked(options)
     request = _options.request(options, "origin")
     environment = asked.environment
-    choices = _set.choices_for(environment.libraries, asked.wish, environment.problems)
+    choices = _set.choices_for(
+        environment.libraries, asked.wish, environment.problems, request, options.consumer
+    )
+    _options.check_suffix(choices, asked.wish, request)
     written = _set.write_cached(choices, request, options.consumer)
     _advice.choice(choices)
     environ = dict(os.environ)

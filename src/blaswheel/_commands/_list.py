@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 
+from blaswheel import _verify
 from blaswheel._commands import _options
 from blaswheel._library import APIS
 from blaswheel._select import INSTALL, rank
@@ -30,7 +31,8 @@ def configure(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Print the table, or the JSON."""
     environment = _options.survey(options)
-    libraries = sorted(environment.libraries, key=lambda one: (not one.linkable, rank(one)))
+    known = [_verify.as_known(one) for one in environment.libraries]
+    libraries = sorted(known, key=lambda one: (not one.linkable, rank(one)))
     for problem in environment.problems:
         _options.say(problem)
     if options.json:
@@ -54,7 +56,9 @@ def names(library: Library) -> str:
 
 def table(libraries: list[Library]) -> str:
     """Return the libraries as a table with a heading."""
-    rows = [("PROVIDER", "LIBRARY", "VERSION", "INTERFACE", "NAMES", "APIS", "LINKABLE")]
+    rows = [
+        ("PROVIDER", "LIBRARY", "VERSION", "INTERFACE", "VERIFIED", "NAMES", "APIS", "LINKABLE")
+    ]
     for one in libraries:
         offered = {family.api for family in one.families}
         rows.append(
@@ -63,6 +67,7 @@ def table(libraries: list[Library]) -> str:
                 one.implementation,
                 one.version or "-",
                 one.interface,
+                "yes" if one.verified else "no",
                 names(one),
                 " ".join(api for api in APIS if api in offered),
                 "yes" if one.linkable else f"no: {one.reason}",

@@ -6,9 +6,10 @@ import os
 import sys
 
 from blaswheel import _environment, _naming, _runtime, _select
-from blaswheel._errors import UsageError
-from blaswheel._offer import Request
+from blaswheel._errors import BlaswheelError, UsageError
+from blaswheel._offer import Request, consistent
 from blaswheel._record import Record
+from blaswheel._select import INSTALL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from blaswheel._environment import Environment
-    from blaswheel._select import Wish
+    from blaswheel._select import Choice, Wish
 
 INTERFACES = ("lp64", "ilp64")
 CONSUMERS = ("numpy", "scipy")
@@ -151,7 +152,7 @@ def request(options: Namespace, mode: str) -> Request:
             f"--depth is for --runtime origin, not {chosen}",
             "leave it out, or add --runtime origin",
         )
-    return Request(
+    wanted = Request(
         prefix=prefix,
         suffix=suffix,
         native=options.native,
@@ -159,6 +160,24 @@ def request(options: Namespace, mode: str) -> Request:
         depths=_runtime.DEPTHS if options.depth is None else _runtime.depths(options.depth),
         visibility=options.alias_visibility,
         isolate=options.isolate,
+    )
+    return consistent(wanted)
+
+
+def check_suffix(choices: Sequence[Choice], wish: Wish, request: Request) -> None:
+    """Refuse to give 64-bit integers under names that say 32, unless that is asked for.
+
+    Raises
+    ------
+    BlaswheelError
+        If a suffix without 64 is asked for, no interface, and only ILP64 is there.
+    """
+    if wish.interface is not None or request.suffix is None or choices[0].interface != "ilp64":
+        return
+    raise BlaswheelError(
+        f"the suffix {request.suffix!r} stands for 32-bit integers, and only ILP64 is here "
+        f"({choices[0].library.title})",
+        f"{INSTALL['lp64']}, or say --interface ilp64 if 64-bit integers are meant",
     )
 
 

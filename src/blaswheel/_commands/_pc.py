@@ -13,7 +13,9 @@ from blaswheel._offer import Place
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
+    from collections.abc import Callable
 
+    from blaswheel._offer import Offer, Request
     from blaswheel._select import Choice, Wish
 
 HELP = """Print a pkg-config file for a library, or write it or the whole set of them.
@@ -65,53 +67,64 @@ def run(options: Namespace) -> int:
     request = _options.request(options, "origin" if options.native_file else "link")
     asked = _options.asked(options)
     environment = asked.environment
-    sysroot = os.environ.get("PKG_CONFIG_SYSROOT_DIR") or None
     if options.dir is not None:
-        explicit = request.suffix is not None
-        wanted = asked.wish
-        if explicit or options.consumer == "numpy":
-            choices = [_select.choose(environment.libraries, wanted, environment.problems)]
-        else:
-            choices = _set.choices_for(environment.libraries, wanted, environment.problems)
-        choices = _by_calls(choices, options, wanted)
-        written = _set.write(
-            options.dir,
-            choices,
-            request,
-            consumer=options.consumer,
-            relocatable=options.relocatable,
-            sysroot=sysroot,
+        choices = _set.choices_for(
+            environment.libraries, asked.wish, environment.problems, request, options.consumer
         )
-        if options.native_file is not None:
-            _files.write_atomically(
-                options.native_file, _native_file(os.path.abspath(options.dir)).encode()
-            )
-        offers = list(written.offers)
     else:
         choices = [_select.choose(environment.libraries, asked.wish, environment.problems)]
-        choices = _by_calls(choices, options, asked.wish)
-        beside = options.relocatable and options.output
-        folder = os.path.dirname(os.path.abspath(options.output)) if options.output else None
-        place = Place(folder=folder) if beside and folder else cache()
-        offer = _offer.make(choices[0].library, choices[0].interface, request, place)
-        name = _pc.default_name(offer)
-        if options.output:
-            name = os.path.splitext(os.path.basename(options.output))[0]
-        paths = _pc.Paths(folder if beside else None, sysroot)
-        text = _pc.text(_pc.fields(offer, name, paths))
-        if options.output:
-            _files.write_atomically(options.output, text.encode())
-        else:
-            sys.stdout.write(text)
-        offers = [offer]
-    if options.check_link:
-        from blaswheel import _linkcheck
-
-        for offer in offers:
-            _linkcheck.check(offer)
+    _options.check_suffix(choices, asked.wish, request)
+    choices = _by_calls(choices, options, asked.wish)
+    write = _write_set if options.dir is not None else _write_one
+    offers = write(choices, request, options)
     _advice.choice(choices)
     _advice.files(offers, environment, options.consumer, options.dir)
     return 0
+
+
+def _write_set(choices: list[Choice], request: Request, options: Namespace) -> tuple[Offer, ...]:
+    written = _set.write(
+        options.dir,
+        choices,
+        request,
+        consumer=options.consumer,
+        relocatable=options.relocatable,
+        sysroot=_sysroot(),
+        check=_check(options),
+    )
+    if options.native_file is not None:
+        text = _native_file(os.path.abspath(options.dir))
+        _files.write_atomically(options.native_file, text.encode("utf-8", "surrogateescape"))
+    return written.offers
+
+
+def _write_one(choices: list[Choice], request: Request, options: Namespace) -> tuple[Offer, ...]:
+    folder = os.path.dirname(os.path.abspath(options.output)) if options.output else None
+    beside = folder if options.relocatable else None
+    place = cache() if beside is None else Place(folder=beside)
+    offer = _offer.make(choices[0].library, choices[0].interface, request, place)
+    _check(options)(offer)
+    name = _pc.default_name(offer)
+    if options.output:
+        name = os.path.splitext(os.path.basename(options.output))[0]
+    text = _pc.text(_pc.fields(offer, name, _pc.Paths(beside, _sysroot())))
+    if options.output:
+        _files.write_atomically(options.output, text.encode("utf-8", "surrogateescape"))
+    else:
+        sys.stdout.write(text)
+    return (offer,)
+
+
+def _sysroot() -> str | None:
+    return os.environ.get("PKG_CONFIG_SYSROOT_DIR") or None
+
+
+def _check(options: Namespace) -> Callable[[Offer], None]:
+    if not options.check_link:
+        return lambda offer: None
+    from blaswheel import _linkcheck
+
+    return _linkcheck.check
 
 
 def _by_calls(choices: list[Choice], options: Namespace, wish: Wish) -> list[Choice]:

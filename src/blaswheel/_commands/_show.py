@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from blaswheel import _consumers, _select
+from blaswheel import _consumers, _select, _verify
 from blaswheel._commands import _options
 
 TYPE_CHECKING = False
@@ -47,6 +47,9 @@ def run(options: Namespace) -> int:
         library, interface = choice.library, choice.interface
         for note in choice.notes:
             _options.say(note)
+    library = _verify.as_known(library)
+    if interface not in library.interfaces():
+        interface = library.interface
     if options.consumer is not None:
         sys.stdout.write(_consumers.advice(library, interface, options.consumer))
     elif options.json:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from blaswheel._environment import Environment
     from blaswheel._library import Library
     from blaswheel._names import Family
-    from blaswheel._verdict import Stage, Verdict
+    from blaswheel._verdict import Child, Stage, Verdict
 
 HELP = """Check a library by calling it, in a child process that it can't harm this one from.
 
@@ -213,51 +213,52 @@ def _cores(
             )
         ]
     families = _verify.uses(library)[0]
-    done: dict[str, str] = {}
-    rows: list[tuple[str, str, str]] = []
+
+    def start(core: str, stages: Sequence[str]) -> tuple[Child, str | None]:
+        child = run(
+            library,
+            families,
+            "cores",
+            stages,
+            seconds,
+            arguments=("--threads", "1"),
+            core=core,
+        )
+        return child, _verdict.core(_verdict.parse(child.output).values)
+
+    # Which kernel set each name stands for in this build: asking crashes nothing.
+    standing: dict[str, list[str]] = {}
     for core in _kernels.runnable(library.binary.machine, has):
-        child = run(library, families, f"core {core}", ("identity",), seconds, core=core)
+        _, reported = start(core, ("identity",))
+        standing.setdefault(reported or core, []).append(core)
+    faults: dict[str, str] = {}
+    found = []
+    for reported, names in standing.items():
+        core = next((name for name in names if name.lower() == reported.lower()), names[0])
+        child, used = start(core, ("identity", "agreement", "numerics"))
         told = _verdict.parse(child.output)
-        reported = _verdict.core(told.values)
-        if told.is_complete and reported is None:
-            return [_verdict.Stage(name="cores", outcome="unknown", detail="it names no core")]
-        if told.is_complete and reported in done:
-            rows.append((core, "not built in", f"uses {reported} instead"))
-            continue
-        if told.is_complete:
-            stages = ("identity", "agreement", "numerics")
-            one_thread = ("--threads", "1")
-            child = run(
-                library,
-                families,
-                f"core {core}",
-                stages,
-                seconds,
-                arguments=one_thread,
-                core=core,
-            )
-            told = _verdict.parse(child.output)
         wrong = _verdict.what_is_wrong(child, told, {}, library.implementation)
-        name = reported or core
-        done[name] = wrong[0] if wrong else ""
-        if wrong:
-            rows.append((core, "failed", wrong[0]))
-        else:
-            instead = "" if name.lower() == core.lower() else f"uses {name} instead, "
-            rows.append(
-                (core, "ok", f"{instead}{told.values.get('numerics.checks', '0')} results checked")
+        if not wrong and used != reported:
+            wrong = (
+                f"asked for {core}, the library uses {used or 'a core that it does not name'}",
             )
-    good = next((name for name, wrong in done.items() if not wrong), None)
+        others = [name for name in names if name.lower() != reported.lower()]
+        also = f"; asked for {', '.join(others)} it uses this one" if others else ""
+        if wrong:
+            faults[reported] = wrong[0]
+        checks = told.values.get("numerics.checks", "0")
+        found.append(
+            _verdict.Stage(
+                name=f"core {reported}",
+                outcome="failed" if wrong else "ok",
+                detail=(wrong[0] if wrong else f"{checks} results checked") + also,
+            )
+        )
+    good = next((name for name in standing if name not in faults), None)
     hint = f"OPENBLAS_CORETYPE={good} avoids it" if good else "use another library"
     return [
-        _verdict.Stage(
-            name=f"core {core}",
-            outcome=outcome,
-            detail=detail,
-            hint=hint if outcome == "failed" else "",
-        )
-        for core, outcome, detail in rows
-    ]
+        stage.replace(hint=hint) if stage.outcome == "failed" else stage for stage in found
+    ] or [_verdict.Stage(name="cores", outcome="unknown", detail="no list of this machine's cores")]
 
 
 def _against(library: Library, other: Library, run: _verify.Runner, seconds: float) -> list[Stage]:
@@ -279,7 +280,7 @@ def _against(library: Library, other: Library, run: _verify.Runner, seconds: flo
                 )
                 told = _verdict.parse(child.output)
                 wrong = _verdict.what_is_wrong(child, told, {}, victim.implementation)
-                order = f"{first.title}, then {second.title} in one scope: {victim.title}"
+                order = f"{_short(first)}, then {_short(second)} in one scope: {_short(victim)}"
                 found.append(
                     _verdict.Stage(
                         name="against",
@@ -293,9 +294,12 @@ def _against(library: Library, other: Library, run: _verify.Runner, seconds: flo
     return found
 
 
+def _short(library: Library) -> str:
+    return str(library.provider) if library.provider else os.path.basename(library.path)
+
+
 def _lines(library: Library, verdict: Verdict, warnings: Sequence[str]) -> Iterator[str]:
-    yield library.title
-    yield f"  {library.path}"
+    yield library.path
     labels = [f"{one.name} {one.names}".rstrip() for one in verdict.stages]
     width = max(map(len, labels), default=0)
     outcomes = max((len(one.outcome) for one in verdict.stages), default=0)
