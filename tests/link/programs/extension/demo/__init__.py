@@ -1,0 +1,1 @@
+"""A package with an extension module that needs a BLAS."""
