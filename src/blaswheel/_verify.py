@@ -168,6 +168,12 @@ def cached(library: Library) -> Verdict | None:
         return None
 
 
+def as_known(library: Library) -> Library:
+    """Return a library with what an earlier run showed, if there was one; load nothing."""
+    verdict = cached(library)
+    return library if verdict is None else apply(library, verdict)
+
+
 def uses(library: Library) -> list[tuple[Family, ...]]:
     """Return the families of a library in groups that a program would use together.
 

@@ -237,21 +237,20 @@ def _cores(
         core = next((name for name in names if name.lower() == reported.lower()), names[0])
         child, used = start(core, ("identity", "agreement", "numerics"))
         told = _verdict.parse(child.output)
-        wrong = _verdict.what_is_wrong(child, told, {}, library.implementation)
+        fault = _verdict.what_is_wrong(child, told, {}, library.implementation)
+        wrong = fault[0] if fault else ""
         if not wrong and used != reported:
-            wrong = (
-                f"asked for {core}, the library uses {used or 'a core that it does not name'}",
-            )
+            wrong = f"asked for {core}, the library uses {used or 'one that it does not name'}"
         others = [name for name in names if name.lower() != reported.lower()]
         also = f"; asked for {', '.join(others)} it uses this one" if others else ""
         if wrong:
-            faults[reported] = wrong[0]
+            faults[reported] = wrong
         checks = told.values.get("numerics.checks", "0")
         found.append(
             _verdict.Stage(
                 name=f"core {reported}",
                 outcome="failed" if wrong else "ok",
-                detail=(wrong[0] if wrong else f"{checks} results checked") + also,
+                detail=(wrong or f"{checks} results checked") + also,
             )
         )
     good = next((name for name in standing if name not in faults), None)
