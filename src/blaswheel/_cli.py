@@ -7,10 +7,11 @@ of the command that is run gets imported.
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 
-from blaswheel._errors import BlaswheelError
+from blaswheel._errors import BlaswheelError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,19 +33,46 @@ COMMANDS = {
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run ``blaswheel ARGUMENTS`` and return its exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    _prepare_streams()
     try:
         status = _run(words)
         sys.stdout.flush()
     except BlaswheelError as error:
         status = _report(error)
     except BrokenPipeError:
-        # The reader has what it wants (``blaswheel list | head -1``). Python's own flush at exit
-        # would complain once more.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader has what it wants (``blaswheel list | head -1``).
+        _discard_output()
         status = 0
+    except OSError as error:
+        status = _report(_failed(error))
+        if error.filename is None:
+            _discard_output()
     except KeyboardInterrupt:
         status = 130
     return status
+
+
+def _prepare_streams() -> None:
+    """Make every standard stream one that can be written to, and that can write any path."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            # Closed by the caller: its number must not become that of a file that we write.
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
+
+
+def _discard_output() -> None:
+    """Write what is left to nowhere: Python's own flush at exit would complain once more."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _failed(error: OSError) -> BlaswheelError:
+    """Return what a failed read or write means to a user, where nothing better was said."""
+    why = error.strerror or str(error)
+    if error.filename is None:
+        return BlaswheelError(f"can't write the output: {why}", "send it elsewhere")
+    return BlaswheelError(f"{os.fsdecode(error.filename)}: {why}", "see what is wrong with it")
 
 
 def _run(words: list[str]) -> int:
@@ -61,32 +89,25 @@ def _run(words: list[str]) -> int:
         sys.stdout.write(f"blaswheel {__version__}\n")
         return 0
     else:
-        sys.stderr.write(
-            f"blaswheel: no command {words[0]!r}\n"
-            f"  commands: {', '.join(COMMANDS)}; blaswheel --help tells what they do\n"
+        raise UsageError(
+            f"no command {words[0]!r}",
+            f"commands: {', '.join(COMMANDS)}; blaswheel --help tells what they do",
         )
-        return 2
     module = _module(name)
     command: list[str] | None = None
     if name == "exec":
         # What follows -- is another program's command line.
         end = words.index("--") if "--" in words else len(words)
         words, command = words[:end], words[end + 1 :]
-    import argparse
+    from blaswheel._commands._parser import Parser
 
-    parser = argparse.ArgumentParser(
-        prog=f"blaswheel {name}",
-        description=module.HELP,
-        epilog=module.EXAMPLE,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = Parser(f"blaswheel {name}", module.HELP, module.EXAMPLE)
     module.configure(parser)
     try:
         options = parser.parse_args(words)
-    except SystemExit as stop:
-        # argparse exits by itself: 0 after --help, 2 for a usage error.
-        return int(stop.code or 0)
+    except SystemExit:
+        # After --help.
+        return 0
     if command is not None:
         options.command = command
     status: int = module.run(options)

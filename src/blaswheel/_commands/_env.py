@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 
 from blaswheel import _set
 from blaswheel._commands import _advice, _options, _shells
@@ -39,7 +38,7 @@ def run(options: Namespace) -> int:
     _options.check_suffix(choices, asked.wish, request)
     written = _set.write_cached(choices, request, options.consumer)
     shell = options.shell or ("cmd" if os.name == "nt" else "sh")
-    sys.stdout.write(_shells.prepend(shell, "PKG_CONFIG_PATH", written.folder))
+    _options.put(_shells.prepend(shell, "PKG_CONFIG_PATH", written.folder))
     _advice.choice(choices)
     _advice.files(written.offers, environment, options.consumer, written.folder)
     return 0

@@ -193,3 +193,9 @@ def _variable(name: str, values: Sequence[str]) -> str | None:
 def say(line: str) -> None:
     """Tell the user something; data goes to stdout, words to stderr."""
     sys.stderr.write(f"blaswheel: {line}\n")
+
+
+def put(data: str) -> None:
+    """Write what another program reads: bytes of paths as they are, in no terminal's encoding."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data.encode("utf-8", "surrogateescape"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 
 from blaswheel import _files, _offer, _pc, _select, _set
 from blaswheel._commands import _advice, _called, _options
@@ -111,7 +110,7 @@ def _write_one(choices: list[Choice], request: Request, options: Namespace) -> t
     if options.output:
         _files.write_atomically(options.output, text.encode("utf-8", "surrogateescape"))
     else:
-        sys.stdout.write(text)
+        _options.put(text)
     return (offer,)
 
 
