@@ -116,26 +116,33 @@ def _root_folder(root: str) -> str:
     )
 
 
+#: Imports what is built in only: a module in the current folder could stand for any other.
+_PRINT_PATH = "import sys; print(*map(ascii, sys.path), sep=chr(10))"
+
+
 def _path_of(python: str) -> list[str]:
-    import json
+    import ast
     import subprocess
 
     try:
         answer = subprocess.run(
-            [python, "-c", "import json, sys; print(json.dumps(sys.path))"],
+            [python, "-c", _PRINT_PATH],
             stdin=subprocess.DEVNULL,
             capture_output=True,
             check=True,
             timeout=60,
-            # The current folder is not part of that environment.
-            cwd=os.path.dirname(os.path.abspath(__file__)) if os.path.isabs(python) else None,
         )
-        path = json.loads(answer.stdout)
-    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        path = [ast.literal_eval(line) for line in answer.stdout.decode("ascii").splitlines()]
+    except (OSError, subprocess.SubprocessError, ValueError, SyntaxError) as error:
         raise BlaswheelError(
             f"--python {python}: can't ask it for its search path ({_first_line(error)})",
             "give the path of a working Python interpreter",
         ) from error
+    if not path:
+        raise BlaswheelError(
+            f"--python {python}: tells no search path, so it is no Python interpreter",
+            "give the path of a working Python interpreter",
+        )
     # "" stands for that interpreter's current folder.
     return [entry for entry in path if isinstance(entry, str) and entry]
 
@@ -151,7 +158,7 @@ def distributions(path: Sequence[str]) -> Iterator[tuple[Distribution, str]]:
         for entry in sorted(_names(root)):
             if not entry.endswith(".dist-info"):
                 continue
-            name, _, version = entry[: -len(".dist-info")].partition("-")
+            name, _, version = entry[: -len(".dist-info")].rpartition("-")
             name = normalised(name)
             if name in seen:
                 continue
@@ -185,7 +192,7 @@ def files(distribution: Distribution, info_dir: str) -> Files | None:
     for line in record.split(b"\n"):
         # A line is path,hash,size; csv puts a path that has a comma or a quote in quotes.
         if line[:1] == b'"':
-            raw = line[1 : line.rfind(b'"')].replace(b'""', b'"')
+            raw = line[1:].replace(b'""', b"\0").partition(b'"')[0].replace(b"\0", b'"')
         else:
             raw = line.partition(b",")[0]
         base = raw[raw.rfind(b"/") + 1 :]
