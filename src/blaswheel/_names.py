@@ -114,20 +114,30 @@ def _pairs(routine: str, text: str) -> set[tuple[str, str]]:
 
 
 def _believable(families: list[Family]) -> list[Family]:
-    """Leave out what only looks like a family: a library's internal kernels.
+    """Leave out what only looks like a family: a library's internal functions.
 
-    Those have a prefix that no C API shares. Without any better family, a prefix is believed if
-    the names end as a Fortran compiler's do, or if it is a C API's.
+    Those have a prefix (``ATL_dgemm``), or a word as suffix (``dgemm_internal_64_``), that C and
+    Fortran APIs do not share. Without any better family, a prefix is believed if the names end as
+    a Fortran compiler's do, or if it is a C API's.
     """
-
-    def prefixes(apis: tuple[str, ...]) -> set[str]:
-        return {family.prefix for family in families if family.api in apis}
-
-    public = {"", *(prefixes(FORTRAN) & prefixes(C))}
+    fortran = [family for family in families if family.api in FORTRAN]
+    c = [family for family in families if family.api in C]
+    public = {"", *({family.prefix for family in fortran} & {family.prefix for family in c})}
     believed = [family for family in families if family.prefix in public]
-    if believed:
-        return believed
-    return [family for family in families if family.api in C or family.suffix.endswith("_")]
+    if not believed:
+        return [family for family in families if family.api in C or family.suffix.endswith("_")]
+    paired: set[tuple[str, str]] = set()
+    for one in fortran:
+        for other in c:
+            if one.prefix == other.prefix and _disagreement(one.suffix, other.suffix) < 2:
+                paired |= {(one.prefix, one.suffix), (other.prefix, other.suffix)}
+    wordless = [
+        family
+        for family in believed
+        if (family.prefix, family.suffix) in paired
+        or not any(char.isalpha() for char in family.suffix)
+    ]
+    return wordless or believed
 
 
 def _ranked(families: list[Family]) -> list[Family]:

@@ -113,6 +113,10 @@ def test_mkl() -> None:
 def test_kernels_beside_the_public_names() -> None:
     atlas = spelled("blas", "", "_") | spelled("cblas", "", "")
     assert pairs(atlas | spelled("blas", "atl_f77wrap_", "_"))["blas"] == [("", "_")]
+    nvpl = spelled("cblas", "", "") | spelled("cblas", "", "_64")
+    for suffix in ("_", "_64_"):
+        nvpl |= spelled("blas", "", suffix) | spelled("blas", "", f"_internal{suffix}")
+    assert pairs(nvpl)["blas"] == [("", "_"), ("", "_64_")]
     flexiblas = openblas("", "")
     for kind in ("real", "chain"):
         flexiblas |= spelled("blas", f"flexiblas_{kind}_", "_")
