@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from blaswheel._bounded import File
 from blaswheel._errors import FormatError
 from blaswheel._record import Record
+
+#: Of thin files, both word sizes and byte orders, and of universal ones.
+MACHO_MAGICS = ("feedface", "feedfacf", "cefaedfe", "cffaedfe", "cafebabe", "cafebabf")
 
 
 class Binary(Record):
@@ -22,12 +26,14 @@ class Binary(Record):
     bits: int
     #: ``little`` or ``big``
     byte_order: str
-    #: SONAME (ELF), install name (Mach-O), DLL name in the export table (PE)
+    #: what a program linked with it asks the loader for: SONAME (ELF), install name (Mach-O), DLL
+    #: name in the export table (PE), the one DLL of an import library (ar)
     soname: str | None = None
+    #: the libraries it asks for, also those it can do without (weak, delayed), in order
     needed: tuple[str, ...] = ()
     rpath: tuple[str, ...] = ()
     runpath: tuple[str, ...] = ()
-    #: exported function names (code, not data), sorted
+    #: exported function names (code, not data), sorted; all names in the index of an archive
     functions: tuple[str, ...] = ()
     #: exported data names, sorted
     objects: tuple[str, ...] = ()
@@ -41,10 +47,26 @@ class Binary(Record):
     interposable: tuple[str, ...] = ()
     #: whether the library binds its own names to itself (DF_SYMBOLIC, two-level namespace)
     symbolic: bool = False
+    #: (platform, oldest version) it declares to run on, e.g. ("macos", "11.0")
+    minimum_os: tuple[str, str] | None = None
+    #: the machines of all parts of a universal file (Mach-O), in order; empty if it is none
+    machines: tuple[str, ...] = ()
+    #: (name, target) of exported names that are another library's: "DLL.name" or "DLL.#number"
+    #: (PE), the name there (Mach-O)
+    forwards: tuple[tuple[str, str], ...] = ()
+    #: the needed libraries whose names count as its own to a linker (Mach-O)
+    reexports: tuple[str, ...] = ()
 
 
-def read(path: str) -> Binary:
+def read(path: str, machine: str | None = None) -> Binary:
     """Read the library file at ``path``, choosing the reader by its magic number.
+
+    Parameters
+    ----------
+    path : str
+        An ELF or Mach-O shared library, a DLL, a static archive or an import library.
+    machine : str, optional
+        Which part of a universal file; by default this machine's, else the first.
 
     Raises
     ------
@@ -53,13 +75,25 @@ def read(path: str) -> Binary:
     OSError
         If it can't be opened.
     """
-    with open(path, "rb") as file:
-        magic = file.read(8)
-    if magic[:4] == b"\x7fELF":
-        from blaswheel import _elf
+    with File(path) as file:
+        magic = file.at(0, min(8, file.size), "file header")
+        if magic[:4] == b"\x7fELF":
+            from blaswheel import _elf
 
-        return _elf.read(path)
+            return _elf.read(path)
+        if magic[:2] == b"MZ":
+            from blaswheel import _pe
+
+            return _pe.parse(file)
+        if magic in (b"!<arch>\n", b"!<thin>\n"):
+            from blaswheel import _ar
+
+            return _ar.parse(file)
+        if magic[:4].hex() in MACHO_MAGICS:
+            from blaswheel import _macho
+
+            return _macho.parse(file, machine)
     raise FormatError(
         f"{path}: not a library of a known format" if magic else f"{path}: empty file",
-        "give the path of an ELF shared library",
+        "give the path of a shared library, a DLL or an archive",
     )
