@@ -1,0 +1,82 @@
+"""Read the marked code blocks of ``README.md`` and run them as a newcomer would."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from tests.build_wheel import ROOT, source_files
+from tests.support import clean_environment
+
+_BLOCK = re.compile(r"^<!-- test: (\S+) -->\n```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks() -> dict[str, str]:
+    """Return the marked blocks by name, in order."""
+    return dict(_BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8")))
+
+
+class Newcomer:
+    """Someone with a fresh copy of the checkout, a Python and a shell.
+
+    Attributes
+    ----------
+    folder : Path
+        The copy, with the files that blaswheel is built from. What its programs write elsewhere
+        (temporary files, blaswheel's cache) is inside it too.
+    """
+
+    def __init__(self, folder: Path, python: str = sys.executable) -> None:
+        self.folder = folder
+        for path in source_files():
+            target = folder / path.relative_to(ROOT)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, target)
+        programs, temporary = folder / ".newcomer" / "bin", folder / ".newcomer" / "tmp"
+        programs.mkdir(parents=True)
+        temporary.mkdir()
+        # python3 alone, without the test tools that are installed beside it.
+        (programs / "python3").symlink_to(os.path.realpath(python))
+        environ = clean_environment()
+        outer = str(Path(sys.executable).parent)
+        path = [each for each in environ["PATH"].split(os.pathsep) if each != outer]
+        self.environ = environ | {
+            "BLASWHEEL_CACHE_DIR": str(folder / ".newcomer" / "cache"),
+            "PATH": os.pathsep.join([str(programs), *path]),
+            "TMPDIR": str(temporary),
+        }
+
+    def run(
+        self, *names: str, environ: Mapping[str, str] | None = None, timeout: float = 280
+    ) -> str:
+        """Run the named blocks in one shell and return what they print.
+
+        A command that fails fails the test.
+        """
+        known = blocks()
+        script = "".join(known[name] for name in names)
+        done = subprocess.run(
+            ["bash", "-euo", "pipefail", "-c", script],
+            capture_output=True,
+            check=False,
+            cwd=self.folder,
+            encoding="utf-8",
+            env=self.environ | dict(environ or {}),
+            errors="replace",
+            stdin=subprocess.DEVNULL,
+            timeout=timeout,
+        )
+        if done.returncode:
+            pytest.fail(
+                f"README.md, {', '.join(names)}: exit status {done.returncode}\n"
+                f"{done.stdout[-4000:]}\n{done.stderr[-4000:]}",
+                pytrace=False,
+            )
+        return done.stdout
