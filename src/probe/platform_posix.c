@@ -320,6 +320,7 @@ void platform_run_forked(void (*work)(void *), void *argument, unsigned seconds,
         return;
     }
     if (child == 0) {
+        alarm(seconds); /* in case that this process ends first */
         work(argument);
         _exit(0);
     }

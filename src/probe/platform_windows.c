@@ -2,7 +2,6 @@
 #if defined(_WIN32)
 
 #define WIN32_LEAN_AND_MEAN
-#define _WIN32_WINNT 0x0602 /* jobs within jobs: Windows 8 */
 
 #include "platform.h"
 

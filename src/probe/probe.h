@@ -48,6 +48,7 @@ struct probe {
     const char *against;       /* library to open with this one in one scope, or NULL */
     int against_after;         /* open it after, not before */
     int global;                /* open the library RTLD_GLOBAL */
+    enum width width;          /* what the families agree on */
     int failed;                /* something was found wrong */
 };
 

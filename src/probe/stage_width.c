@@ -64,7 +64,6 @@ void stage_width(struct probe *probe)
     static const struct width_call *const crafted[API_COUNT] = {
         width_calls_blas_crafted, &none, width_calls_cblas_crafted, &none};
     const struct far_vector vector = reserve_far_vector();
-    enum width overall = WIDTH_UNKNOWN;
     unsigned total = 0;
     for (unsigned i = 0; i < probe->family_count; ++i) {
         struct family *family = &probe->families[i];
@@ -75,11 +74,11 @@ void stage_width(struct probe *probe)
                                 &family->width);
         snprintf(key, sizeof key, "width.%u", i);
         report(key, width_text(family->width));
-        overall = combine(overall, family->width);
+        probe->width = combine(probe->width, family->width);
         total += answers;
     }
-    report("width", width_text(overall));
+    report("width", width_text(probe->width));
     report_format("width.answers", "%u", total);
-    if (overall == WIDTH_MIXED)
+    if (probe->width == WIDTH_MIXED)
         probe->failed = 1;
 }
