@@ -58,7 +58,7 @@ class Wheels:
         script = str(Path(__file__).with_name("fetch_sdist.py"))
         return self._get(
             folder,
-            lambda: next(iter(sorted(folder.glob("*"))), None),
+            lambda: next(iter(sorted(folder.glob("[!.]*"))), None),
             lambda target: [sys.executable, script, spec, target],
         )
 
