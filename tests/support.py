@@ -63,8 +63,11 @@ class Wheels:
         )
 
     def unpacked(self, spec: str, platform: str | None = None, python: str | None = None) -> Path:
-        """Return a folder with the content of the wheel of ``spec``; nobody may change it."""
-        wheel = self.fetch(spec, platform, python)
+        """Return a folder with the content of the wheel of ``spec``; nobody may change it.
+
+        It is looked at, not run: by default the one for Python 3.11, whichever runs the tests.
+        """
+        wheel = self.fetch(spec, platform, python or "3.11")
         folder = cache() / "unpacked" / (platform or "here") / wheel.stem
         folder.parent.mkdir(parents=True, exist_ok=True)
         with lock(folder.with_name(f"{folder.name}.lock")):

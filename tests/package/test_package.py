@@ -181,7 +181,7 @@ def test_in_an_editable_installation_built_elsewhere(tmp_path: Path, venv: MakeV
     made.pip_install("meson-python", "meson", "ninja")
     tree = copy_of_the_source(tmp_path / "tree")
     elsewhere = tmp_path / "elsewhere"
-    options = ["--no-build-isolation", "--no-deps", f"-Cbuild-dir={elsewhere}"]
+    options = ["--no-build-isolation", "--no-deps", f"--config-settings=build-dir={elsewhere}"]
     made.pip_install(*options, "--editable", tree)
     assert found(made) == elsewhere / "src" / "probe" / PROBE
 
