@@ -20,6 +20,17 @@ INSTALL = {
     "lp64": "pip install scipy-openblas32",
     "ilp64": "pip install scipy-openblas64",
 }
+#: Where LIBRARY is an implementation: the distribution that has it.
+INSTALL_FOR = {
+    "openblas": INSTALL["lp64"],
+    "mkl": "pip install mkl-devel",
+    "nvpl": "pip install nvpl-blas nvpl-lapack",
+    "accelerate": "Accelerate is a part of macOS, and in no wheel",
+    **dict.fromkeys(
+        ("blis", "reference", "atlas", "flexiblas", "unknown"),
+        "give the path of the library file",
+    ),
+}
 
 
 class Wish(Record):
@@ -68,7 +79,9 @@ def wish(
         return Wish(library=library, provider=provider, interface=interface)
     if provider is not None and not _same_provider(provider, forced):
         raise _contradicts(forced, provider)
-    return Wish(library=library, provider=forced, interface=interface, forced=True)
+    # The command line may name a version where the variable names none.
+    exact = provider if provider is not None and "==" in provider else forced
+    return Wish(library=library, provider=exact, interface=interface, forced=True)
 
 
 def _contradicts(forced: str, named: str) -> BlaswheelError:
@@ -81,7 +94,9 @@ def _contradicts(forced: str, named: str) -> BlaswheelError:
 def _same_provider(named: str, forced: str) -> bool:
     name, _, version = named.partition("==")
     forced_name, _, forced_version = forced.partition("==")
-    return normalised(name) == normalised(forced_name) and version in ("", forced_version)
+    if normalised(name) != normalised(forced_name):
+        return False
+    return version == forced_version or not (version and forced_version)
 
 
 def rank(library: Library) -> tuple[int, str, str, str]:
@@ -113,15 +128,19 @@ def choose(libraries: Sequence[Library], wanted: Wish, problems: Sequence[str] =
     """
     named = [library for library in libraries if _is_named(library, wanted)]
     who = wanted.provider or wanted.library
-    if wanted.provider and wanted.library and wanted.forced and not named:
+    if wanted.provider and wanted.library and not named:
+        if wanted.forced and not _same_provider(wanted.library, wanted.provider):
+            raise _contradicts(wanted.provider, wanted.library)
         without = wanted.replace(library=None)
         if any(_is_named(library, without) for library in libraries):
-            raise _contradicts(wanted.provider, wanted.library)
+            raise BlaswheelError(
+                f"{wanted.library} is not in {wanted.provider}", "leave one of them out"
+            )
     if who and not named:
         raise _not_there(who, wanted, libraries, problems)
     usable = [library for library in named if library.linkable]
     if not usable:
-        if problems:
+        if problems and not who:
             raise BlaswheelError(problems[0], "reinstall it")
         if not named:
             raise BlaswheelError(
@@ -130,10 +149,11 @@ def choose(libraries: Sequence[Library], wanted: Wish, problems: Sequence[str] =
             )
         best = min(named, key=rank)
         raise BlaswheelError(
-            f"{best.title} can't be linked against: {best.reason}",
-            f"{INSTALL[wanted.interface or 'lp64']} installs one that can",
+            f"{_subject(best, wanted)} can't be linked against: {best.reason}",
+            _unset(wanted) + f"{INSTALL[wanted.interface or 'lp64']} installs one that can",
         )
-    notes: list[str] = []
+    # What can't be read is not passed over in silence: it may be what the user wants.
+    notes = [] if who else list(problems)
     for interface in (wanted.interface,) if wanted.interface else ("lp64", "ilp64"):
         fit = sorted((one for one in usable if serves(one, interface)), key=rank)
         if fit:
@@ -142,20 +162,35 @@ def choose(libraries: Sequence[Library], wanted: Wish, problems: Sequence[str] =
         best = min(usable, key=rank)
         asked = (wanted.interface or "lp64").upper()
         has = "/".join(one.upper() for one in best.interfaces())
+        if problems and not who:
+            raise BlaswheelError(problems[0], "reinstall it")
         raise BlaswheelError(
-            f"{best.title} is {has}, not {asked}",
+            f"{_subject(best, wanted)} is {has}, not {asked}",
             f"{INSTALL[wanted.interface or 'lp64']} installs an {asked} library"
             if not who
-            else f"ask for --interface {best.interfaces()[0]}, or for another library",
+            else _unset(wanted)
+            + f"ask for --interface {best.interfaces()[0]}, or for another library",
         )
     chosen = fit[0]
     if wanted.interface is None and interface == "ilp64":
-        notes.append(f"only ILP64 (64-bit integers) is here: using {chosen.title}")
+        where = f"{chosen.title} has" if who else "this environment has"
+        using = "" if who else f": using {chosen.title}"
+        notes.append(f"{where} ILP64 (64-bit integers) only{using}")
     others = dict.fromkeys(one.title for one in fit[1:])
     others.pop(chosen.title, None)
     if others and not who:
         notes.append(f"using {chosen.title}; also here: {', '.join(others)} (--provider chooses)")
     return Choice(library=chosen, interface=interface, notes=tuple(notes))
+
+
+def _subject(library: Library, wanted: Wish) -> str:
+    if wanted.forced:
+        return f"BLASWHEEL_PROVIDER asks for {library.title}, which"
+    return library.title
+
+
+def _unset(wanted: Wish) -> str:
+    return "unset BLASWHEEL_PROVIDER, or " if wanted.forced else ""
 
 
 def serves(library: Library, interface: str) -> bool:
@@ -203,5 +238,5 @@ def _not_there(
     have = ", ".join(dict.fromkeys(one.title for one in sorted(libraries, key=rank)))
     return BlaswheelError(
         f"{how} {who}, which is not in this environment",
-        f"pip install {who}" + (f"; here: {have}" if have else ""),
+        INSTALL_FOR.get(who.lower(), f"pip install {who}") + (f"; here: {have}" if have else ""),
     )

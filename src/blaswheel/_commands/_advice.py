@@ -19,9 +19,8 @@ if TYPE_CHECKING:
 
 def choice(choices: Sequence[Choice]) -> None:
     """Say what the choice of a library left open."""
-    for one in choices:
-        for note in one.notes:
-            say(note)
+    for note in dict.fromkeys(note for one in choices for note in one.notes):
+        say(note)
 
 
 def files(
@@ -29,6 +28,8 @@ def files(
     environment: Environment,
     consumer: str | None,
     folder: str | None,
+    *,
+    for_meson: bool = False,
 ) -> None:
     """Say what NumPy needs with the files just written, and what will clash.
 
@@ -36,6 +37,8 @@ def files(
     ----------
     folder : str, optional
         That of a set.
+    for_meson : bool
+        Whether it is certain that Meson reads the files.
     """
     wanted = dict.fromkeys(
         " ".join(
@@ -48,27 +51,24 @@ def files(
     )
     for line in wanted:
         say(f"for NumPy add {line}")
-    for offer in offers:
-        for problem in runtime(offer):
-            say(problem)
+    for problem in dict.fromkeys(line for one in offers for line in runtime(one, for_meson)):
+        say(problem)
     native = [offer for offer in offers if offer.request.native]
-    if native and folder is not None:
-        if consumer is None:
-            say(
-                "native files are named as SciPy looks for them (ILP64 as scipy-openblas64); "
-                "--for numpy names the one of the interface chosen scipy-openblas"
-            )
-        shadow = _shadowing(folder)
-        if shadow:
-            say(f"{shadow} comes first on PKG_CONFIG_PATH and would be used instead")
+    if native and folder is not None and consumer is None:
+        say(
+            "native files are named as SciPy looks for them (ILP64 as scipy-openblas64); "
+            "--for numpy names the one of the interface chosen scipy-openblas"
+        )
     chosen = [offer.library for offer in offers if not offer.request.isolate]
     for line in clashes(chosen, environment):
         say(line)
 
 
-def runtime(offer: Offer) -> list[str]:
+def runtime(offer: Offer, for_meson: bool) -> list[str]:
     """Return warnings about the runtime mode."""
     mode = offer.request.mode
+    if mode == "origin" and not for_meson:
+        return ["--runtime origin is for Meson: make and CMake mangle $ORIGIN"]
     if mode == "absolute":
         parts = offer.directory.split(os.sep)
         if any(part.startswith(("pip-build-env-", "build-env-")) for part in parts):
@@ -103,13 +103,21 @@ def clashes(chosen: Sequence[Library], environment: Environment) -> list[str]:
     return found
 
 
-def _shadowing(folder: str) -> str | None:
-    """Return the ``.pc`` that would be found before ours, if there is one."""
+def shadow(folder: str, *, native: bool) -> None:
+    """Say which file called ``scipy-openblas.pc`` would be used instead of those in ``folder``.
+
+    NumPy and SciPy look for that name before any other: next to plain files it wins wherever it
+    is on the path, next to native ones if it comes first.
+    """
     ours = os.path.realpath(folder)
-    for entry in os.environ.get("PKG_CONFIG_PATH", "").split(os.pathsep):
-        if not entry or os.path.realpath(entry) == ours:
-            return None
+    entries = list(filter(None, os.environ.get("PKG_CONFIG_PATH", "").split(os.pathsep)))
+    for entry in entries if native else [folder, *entries]:
+        if native and os.path.realpath(entry) == ours:
+            return
         candidate = os.path.join(entry, "scipy-openblas.pc")
         if os.path.isfile(candidate):
-            return candidate
-    return None
+            first = (
+                "comes first on PKG_CONFIG_PATH" if native else "comes first for NumPy and SciPy"
+            )
+            say(f"{candidate} {first} and would be used instead")
+            return

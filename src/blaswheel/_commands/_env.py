@@ -41,4 +41,6 @@ def run(options: Namespace) -> int:
     _options.put(_shells.prepend(shell, "PKG_CONFIG_PATH", written.folder))
     _advice.choice(choices)
     _advice.files(written.offers, environment, options.consumer, written.folder)
+    if not request.native:
+        _advice.shadow(written.folder, native=False)
     return 0

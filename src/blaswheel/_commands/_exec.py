@@ -46,6 +46,8 @@ def run(options: Namespace) -> int:
     _options.check_suffix(choices, asked.wish, request)
     written = _set.write_cached(choices, request, options.consumer)
     _advice.choice(choices)
+    if not request.native:
+        _advice.shadow(written.folder, native=False)
     environ = dict(os.environ)
     environ["PKG_CONFIG"] = _pkgconfig.working(environ)
     _prepend(environ, "PKG_CONFIG_PATH", [written.folder])

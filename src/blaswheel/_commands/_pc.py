@@ -77,7 +77,15 @@ def run(options: Namespace) -> int:
     write = _write_set if options.dir is not None else _write_one
     offers = write(choices, request, options)
     _advice.choice(choices)
-    _advice.files(offers, environment, options.consumer, options.dir)
+    _advice.files(
+        offers,
+        environment,
+        options.consumer,
+        options.dir,
+        for_meson=options.native_file is not None,
+    )
+    if options.dir is not None:
+        _advice.shadow(options.dir, native=request.native)
     return 0
 
 
