@@ -262,14 +262,18 @@ class _Strings:
 
     def at(self, offset: int) -> str:
         """Return the string that begins at an offset."""
-        end = self.text.find("\0", offset)
-        self.left -= max(end - offset, 0)
-        if end < 0 or self.left < 0:
-            raise self.image.error("a name lies outside the string table")
-        return self.decoded(self.text[offset:end])
+        return self.all([offset])[0]
 
-    def decoded(self, name: str) -> str:
-        return name if self.plain else name.encode("latin-1").decode("utf-8", "surrogateescape")
+    def all(self, offsets: list[int]) -> list[str]:
+        """Return the strings that begin at these offsets."""
+        text = self.text
+        find = text.find
+        ends = [find("\0", offset) for offset in offsets]
+        self.left -= sum(ends) - sum(offsets)
+        if -1 in ends or self.left < 0:
+            raise self.image.error("a name lies outside the string table")
+        found = [text[offset:end] for offset, end in zip(offsets, ends, strict=True)]
+        return found if self.plain else [_decoded(name) for name in found]
 
     def sorted(self, offsets: set[int]) -> tuple[str, ...]:
         """Return the strings at these offsets, sorted, each once.
@@ -278,19 +282,23 @@ class _Strings:
         write long runs in order, and sorting is the larger part of the work.
         """
         if len(offsets) < 256:
-            return tuple(sorted(set(map(self.at, offsets))))
+            return tuple(sorted(set(self.all(list(offsets)))))
         if not self.parts:
             self.parts = self.text.split("\0")
             sizes = map((1).__add__, map(len, self.parts))
             self.starts = list(accumulate(sizes, initial=0))
         found = list(compress(self.parts, map(offsets.__contains__, self.starts)))
         if not self.plain:
-            found = [self.decoded(name) for name in found]
+            found = [_decoded(name) for name in found]
         if len(found) < len(offsets):
             # Linkers also let a name be the end of another.
-            found = [*{*found, *map(self.at, offsets.difference(self.starts))}]
+            found += self.all(sorted(offsets.difference(self.starts)))
         found.sort()
         return tuple(dict.fromkeys(found))
+
+
+def _decoded(name: str) -> str:
+    return name.encode("latin-1").decode("utf-8", "surrogateescape")
 
 
 class _Symbols:
@@ -352,8 +360,9 @@ class _Symbols:
 
     def named(self, words: set[int]) -> tuple[str, ...]:
         """Return the names of the symbols of a class, sorted, without the repeats of versions."""
-        pairs = zip(self.offsets, self.infos, strict=True)
-        return self.strings.sorted({offset for offset, word in pairs if word in words})
+        if not words:
+            return ()
+        return self.strings.sorted(set(compress(self.offsets, map(words.__contains__, self.infos))))
 
     def sort_out_untyped(self) -> None:
         """Untyped symbols (hand-written assembly) are code if they point into a code segment."""
