@@ -15,6 +15,7 @@ from blaswheel._record import Record
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import IO
 
 #: What is read of a child's report and of its standard error; beyond it, the child is ended.
 MAX_OUTPUT = 4 << 20
@@ -224,20 +225,21 @@ def _run_elsewhere(
     kept = {"output": bytearray(), "errors": bytearray()}
     flooded = threading.Event()
 
-    def read(stream: object, name: str, keep: int, limit: int) -> None:
+    def read(stream: IO[bytes], name: str, keep: int, limit: int) -> None:
         seen = 0
-        while chunk := stream.read1(_CHUNK):  # type: ignore[attr-defined]
-            seen += len(chunk)
-            kept[name] += chunk[: keep - len(kept[name])]
-            if seen > limit:
-                flooded.set()
-                child.kill()
-                return
+        with stream:
+            while chunk := os.read(stream.fileno(), _CHUNK):
+                seen += len(chunk)
+                kept[name] += chunk[: keep - len(kept[name])]
+                if seen > limit:
+                    flooded.set()
+                    child.kill()
+                    return
 
-    def feed(stream: object) -> None:
+    def feed(stream: IO[bytes]) -> None:
         try:
-            stream.write(given)  # type: ignore[attr-defined]
-            stream.close()  # type: ignore[attr-defined]
+            with stream:
+                stream.write(given)
         except OSError:
             # It does not read what it is given.
             pass
@@ -259,7 +261,8 @@ def _run_elsewhere(
         child.kill()
         child.wait()
     for thread in threads:
-        thread.join(_PATIENCE)
+        # One that something else keeps from ending is left behind.
+        thread.join(10 * _PATIENCE)
     return Ended(
         status=child.returncode,
         signal=None,

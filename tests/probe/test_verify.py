@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import signal
 import subprocess
 import sys
 import time
@@ -12,9 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from blaswheel import _environment, _routines, _verify
+from blaswheel import _child, _environment, _probe, _routines, _verify
 from blaswheel._child import run
 from blaswheel._library import Library
+from blaswheel._names import Family
+from blaswheel._verdict import Child, judge
+from tests.support import Wheels
 
 pytestmark = [
     pytest.mark.tool("gcc"),
@@ -263,6 +268,69 @@ def test_what_a_child_writes_is_not_trusted(
     assert told in done.stdout.splitlines()[-1]
 
 
+def test_a_crash_in_a_kernel_names_the_core_and_the_variable_that_avoids_it() -> None:
+    output = (
+        b"family.0=blas::_\nstage=identity.openblas_core\nidentity.openblas_core=SkylakeX\n"
+        b"stage=agreement.dgemm\n"
+    )
+    family = Family(api="blas", prefix="", suffix="_", found=1, known=1)
+    child = Child(
+        purpose="calls",
+        families=(family,),
+        stages=_verify.STAGES,
+        output=output,
+        status=None,
+        signal=signal.SIGILL,
+    )
+    verdict = judge([child], {}, "openblas")
+    assert verdict.failure == (
+        "crashed with SIGILL in dgemm on core SkylakeX (stage agreement.dgemm)"
+    )
+    assert verdict.hint == "try OPENBLAS_CORETYPE=Haswell"
+    verdict = judge([child], {"OPENBLAS_CORETYPE": "SkylakeX"}, "openblas")
+    assert verdict.hint.startswith("OPENBLAS_CORETYPE is SkylakeX: unset it")
+
+
+@pytest.mark.corpus
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="the cores are those of x86-64")
+def test_a_kernel_set_that_crashes_is_named(wheels: Wheels, tmp_path: Path) -> None:
+    # The real probe, but a processor that fails in one kernel set.
+    program = _probe.find()
+    probe = fake_probe(
+        tmp_path,
+        f"""case "$*" in *numerics*)
+            if [ "$OPENBLAS_CORETYPE" = Nehalem ]; then
+                echo stage=numerics.dgemm.33; kill -ILL $$
+            fi
+        esac
+        exec {shlex.quote(program)} "$@\"""",
+    )
+    folder = wheels.unpacked("scipy-openblas64==0.3.34.481.3")
+    path = folder / "scipy_openblas64" / "lib" / "libscipy_openblas64_.so"
+    done = blaswheel("verify", "--cores", "--probe", probe, path, timeout=250)
+    assert done.returncode == 1
+    (failed,) = [line for line in done.stdout.splitlines() if line.startswith("  core Nehalem")]
+    assert "crashed with SIGILL in dgemm" in failed
+    assert "avoids it" in done.stderr
+    assert "OPENBLAS_CORETYPE=Nehalem avoids" not in done.stderr
+
+
+@pytest.mark.parametrize(("declared", "status"), [("int", 0), ("long", 1)])
+def test_headers_are_compared_with_the_binary(
+    build: Build, tmp_path: Path, declared: str, status: int
+) -> None:
+    include = tmp_path / "include"
+    include.mkdir()
+    (include / "cblas.h").write_text(
+        f"double cblas_ddot({declared} n, const double *x, {declared} incx,\n"
+        f"                  const double *y, {declared} incy);\n"
+    )
+    done = blaswheel("verify", build(name="lib/libtestblas.so"))
+    assert done.returncode == status, done.stdout
+    if status:
+        assert "its cblas header declares ILP64 integers, calls show LP64" in done.stdout
+
+
 def test_a_probe_that_can_not_be_run_is_an_error(build: Build, tmp_path: Path) -> None:
     path = build()
     for arguments in (["--probe", tmp_path / "none"], ["--emulator", "no-such-emulator -L x"]):
@@ -298,6 +366,19 @@ def test_children_and_their_children_end(tmp_path: Path) -> None:
         time.sleep(0.05)
     else:
         pytest.fail("a child's child lives on")
+
+
+@pytest.mark.parametrize("implementation", ["_run_posix", "_run_elsewhere"])
+def test_children_are_bounded_on_every_system(implementation: str) -> None:
+    start = getattr(_child, implementation)
+    echoed = start(["cat"], os.environ, b"x" * 300_000, 20.0)
+    assert (echoed.status, echoed.ended_for, echoed.output) == (0, None, b"x" * 300_000)
+    flood = start(["sh", "-c", "exec yes"], os.environ, b"", 20.0)
+    assert flood.ended_for == "output"
+    assert len(flood.output) <= _child.MAX_OUTPUT
+    noise = start(["sh", "-c", "yes | head -c 300000 >&2; exit 3"], os.environ, b"", 20.0)
+    assert (noise.status, len(noise.errors)) == (3, _child.KEPT_ERRORS)
+    assert start(["sleep", "100"], os.environ, b"", 0.3).ended_for == "timeout"
 
 
 def test_no_descriptor_is_left_open() -> None:
