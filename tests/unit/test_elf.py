@@ -47,8 +47,8 @@ def compile_library(tmp_path: Path) -> Compile:
     def run(*options: str, source: str = SOURCE, name: str = "libsample.so") -> Path:
         (tmp_path / "sample.c").write_text(source)
         output = tmp_path / name
-        command = ["gcc", "-shared", "-fPIC", "-O1", "-fno-inline", "-o", output]
-        subprocess.run([*command, tmp_path / "sample.c", *options], check=True)
+        command = ["gcc", "-shared", "-fPIC", "-O1", "-fno-inline", "-o", str(output)]
+        subprocess.run([*command, str(tmp_path / "sample.c"), *options], check=True)
         return output
 
     return run
