@@ -146,29 +146,7 @@ function platform_symbol(void *library, const char *name)
     return result;
 }
 
-#if defined(__GLIBC__)
-enum symbol_kind platform_symbol_kind(function address)
-{
-    /* The dynamic loader knows the symbol table entry that covers an address. */
-    void *object;
-    const ElfW(Sym) *symbol = NULL;
-    Dl_info info;
-    memcpy(&object, &address, sizeof object);
-    if (dladdr1(object, &info, (void **)&symbol, RTLD_DL_SYMENT) == 0 || symbol == NULL)
-        return SYMBOL_UNKNOWN;
-    switch (symbol->st_info & 15) {
-    case STT_FUNC:
-    case STT_GNU_IFUNC:
-        return SYMBOL_FUNCTION;
-    case STT_OBJECT:
-    case STT_COMMON:
-    case STT_TLS:
-        return SYMBOL_DATA;
-    default:
-        return SYMBOL_UNKNOWN;
-    }
-}
-#elif defined(__linux__)
+#if defined(__linux__)
 struct segment_search {
     uintptr_t address;
     enum symbol_kind kind;
@@ -192,7 +170,8 @@ static int search_segments(struct dl_phdr_info *info, size_t size, void *argumen
 
 enum symbol_kind platform_symbol_kind(function address)
 {
-    /* musl keeps the symbol's type to itself; an address outside of executable segments is data. */
+    /* What lies outside of executable segments is data. glibc's dladdr1 would give the symbol's
+       type, but walks the whole table for each name: half a minute for MKL. */
     struct segment_search search = {(uintptr_t)address, SYMBOL_UNKNOWN};
     dl_iterate_phdr(search_segments, &search);
     return search.kind;
