@@ -1,8 +1,8 @@
 /* Matrices of every type, and checks of products by a random vector.
  *
- * A claim "C = A B" is checked as "C r = A (B r)" for a random r (Freivalds): O(n^2) work instead of
- * O(n^3), and an error in any one element of C appears in a component of the left side. All sums are
- * in double precision.
+ * A claim "C = A B" is checked as "C r = A (B r)" for a random r (Freivalds): O(n^2) work instead
+ * of O(n^3), and an error in any one element of C appears in a component of the left side. All
+ * sums are in double precision.
  *
  * Error bounds. With u the unit roundoff of the type, a sum of k products has an error of at most
  * about k u times the sum of absolute products, component by component, for every order of
@@ -48,7 +48,7 @@ enum structure {
     LOWER_HERMITIAN
 };
 
-/* Column-major. Every byte that is not an element holds 0xFF, also inside: elements start as NaN. */
+/* Column-major. Bytes that are not elements hold 0xFF, and so do elements at first: NaN. */
 struct matrix {
     const struct scalar *scalar;
     int rows;

@@ -1,4 +1,4 @@
-/* Checks of LAPACK routines. Each asks for its work space as callers do, by a call with lwork = -1. */
+/* Checks of LAPACK routines. Each asks for its work space by a call with lwork = -1, as users do. */
 #include "numerics.h"
 
 #include <stdio.h>

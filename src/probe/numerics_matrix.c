@@ -334,7 +334,7 @@ void matrix_apply(const struct matrix *matrix, enum structure structure, char op
         else
             add_component(&to, column, product(&elements, &from, first, last, sign, is_complex));
         if (structure >= UPPER_SYMMETRIC) {
-            /* The triangle that is not stored: rows and columns exchanged, the diagonal left out. */
+            /* The triangle that is not stored: rows for columns, without the diagonal. */
             const int after = structure == LOWER_SYMMETRIC || structure == LOWER_HERMITIAN;
             add_component(&to, column,
                           product(&elements, &from, first + after, last - 1 + after, mirror_sign,

@@ -10,6 +10,9 @@
  * STOP_NEGATIVE                      a negative length ends the process, as Fortran's STOP does
  * WRONG_ROWS                         cblas_dgemm ignores row-major order
  * NO_NAN_CHECK                       LAPACKE does not look for NaNs
+ * READS_RESULT                       dgemm multiplies what C holds by beta = 0
+ * WRONG_EDGE                         one element of a large dgemm is off by 1e-10 of its value
+ * OVERRUN                            dgemm writes one element below the last column
  * DATA_SYMBOL                        a variable that is called like a routine (dnrm2)
  * PRINT                              writes to standard output when loaded and when called
  * CRASH_LOAD, CRASH_CALL, ILLEGAL_CALL, LOOP_CALL, EXIT_LOAD, EXIT_CALL   what the name says
@@ -48,6 +51,12 @@
 #define INT_OF(bits) INT_OF2(bits)
 typedef INT_OF(BLAS_INT) blas_int;
 typedef INT_OF(LAPACK_INT) lapack_int;
+
+#ifdef NO_NAN_CHECK
+#define NAN_INFO 0
+#else
+#define NAN_INFO (-4)
+#endif
 
 #ifdef F2C_FLOATS
 typedef double float_result;
@@ -362,6 +371,16 @@ void FORTRAN(ilaver)(lapack_int *major, lapack_int *minor, lapack_int *patch)
     BODY(*major = 3; *minor = 12; *patch = 1;)
 }
 
+#ifdef COMPLEX_ARGUMENT
+void FORTRAN(zladiv)(double *result, const double *x, const double *y);
+void FORTRAN(zladiv)(double *result, const double *x, const double *y)
+{
+    BODY(const double d = y[0] * y[0] + y[1] * y[1];
+         result[0] = (x[0] * y[0] + x[1] * y[1]) / d;
+         result[1] = (x[1] * y[0] - x[0] * y[1]) / d;)
+}
+#endif
+
 void FORTRAN(dgetrf)(const lapack_int *m, const lapack_int *n, double *a, const lapack_int *lda,
                      lapack_int *pivots, lapack_int *info);
 void FORTRAN(dgetrf)(const lapack_int *m, const lapack_int *n, double *a, const lapack_int *lda,
@@ -430,12 +449,8 @@ lapack_int C_NAME(LAPACKE_dgesv)(int layout, lapack_int n, lapack_int nrhs, doub
     BODY((void)pivots; (void)nrhs; (void)ldb; (void)n;
          const double a01 = layout == 101 ? a[1] : a[lda];
          const double a10 = layout == 101 ? a[lda] : a[1];
-         const double a11 = a[lda + 1]; for (int i = 0; i < 4; ++i) if (a[i] != a[i])
-#ifdef NO_NAN_CHECK
-             return 0;
-#else
-             return -4;
-#endif
+         const double a11 = a[lda + 1];
+         for (int i = 0; i < 4; ++i) if (a[i] != a[i]) return NAN_INFO;
          const double d = a[0] * a11 - a01 * a10; const double x = (b[0] * a11 - a01 * b[1]) / d;
          b[1] = (a[0] * b[1] - a10 * b[0]) / d; b[0] = x; return 0;)
 }
