@@ -243,24 +243,25 @@ class _Archive:
             raise self.file.error("malformed member of an import library") from None
         return None
 
-    def dlls(self, of_dlltool: set[str]) -> list[str]:
-        """Return the DLLs that an import library is for.
+    def dlls(self, linkers: set[str]) -> list[str]:
+        """Return the DLLs that an import library is for, from the linker's own names in it.
 
         Microsoft's and LLVM's have a descriptor per DLL, those of GNU dlltool a member with the
         DLL's name.
         """
-        found: dict[int, None] = {}
-        first = None
-        for name, at in zip(self.names, self.offsets, strict=True):
-            if name.startswith(DESCRIPTOR) or (name in of_dlltool and name.endswith(NAME)):
-                found[at] = None
-            elif first is None and name.startswith(IMPORT):
-                first = at
-        if not found and first is not None and self.begin(first, 4) == SHORT_IMPORT:
-            found[first] = None
-        if len(found) > MAX_DLLS:
+        telling = [name for name in linkers if name.startswith(DESCRIPTOR) or name.endswith(NAME)]
+        if not telling:
+            first = next(at for at, name in enumerate(self.names) if name.startswith(IMPORT))
+            members = {self.offsets[first]} if self.short(self.offsets[first]) else set()
+        elif len(telling) > MAX_DLLS:
             raise self.file.error("malformed import library")
-        return list(dict.fromkeys(dll for dll in map(self.dll, found) if dll))
+        else:
+            members = {self.offsets[self.names.index(name)] for name in telling}
+        return list(dict.fromkeys(dll for dll in map(self.dll, sorted(members)) if dll))
+
+    def short(self, at: int) -> bool:
+        """Tell whether a member is an import without code."""
+        return self.begin(at, 4) == SHORT_IMPORT
 
     def binary(self) -> Binary:
         """Read the rest."""
@@ -270,11 +271,11 @@ class _Archive:
         pure = False
         if kind == "pe":
             imported = {name[len(IMPORT) :] for name in functions if name.startswith(IMPORT)}
-            of_dlltool = _names_of_dlltool(functions) if imported else set()
-            own = {name for name in functions if not name.startswith((IMPORT, *LINKER_NAMES))}
-            own -= of_dlltool
+            own = {name for name in functions if not name.startswith(IMPORT)}
             if imported:
-                dlls = self.dlls(of_dlltool)
+                linkers = _names_for_the_linker(own)
+                own -= linkers
+                dlls = self.dlls(linkers)
             if dlls:
                 objects = imported - own
                 pure = own <= imported
@@ -296,17 +297,23 @@ class _Archive:
         )
 
 
-def _names_of_dlltool(names: list[str]) -> set[str]:
-    """Return the two names that GNU dlltool adds per DLL: ``_head_X`` and ``X_iname``."""
-    heads: dict[str, str] = {}
-    ends: dict[str, str] = {}
-    for name in names:
-        if name.endswith(NAME):
-            ends[name[: -len(NAME)].lstrip("_")] = name
-        elif name.startswith("_") and name.lstrip("_").startswith(HEAD):
-            heads[name.lstrip("_")[len(HEAD) :].lstrip("_")] = name
-    both = heads.keys() & ends.keys()
-    return {heads[key] for key in both} | {ends[key] for key in both}
+def _names_for_the_linker(names: set[str]) -> set[str]:
+    """Return what import libraries define besides what they are for.
+
+    GNU dlltool adds ``_head_X`` and ``X_iname`` per DLL.
+    """
+    found = {name for name in names if name.startswith(LINKER_NAMES)}
+    ends = {name[: -len(NAME)].lstrip("_"): name for name in names if name.endswith(NAME)}
+    if ends:
+        heads = {
+            name.lstrip("_")[len(HEAD) :].lstrip("_"): name
+            for name in names
+            if name.startswith(("_" + HEAD, "__" + HEAD))
+        }
+        both = heads.keys() & ends.keys()
+        found.update(heads[key] for key in both)
+        found.update(ends[key] for key in both)
+    return found
 
 
 def _target(content: bytes) -> tuple[str, int, str, str] | None:

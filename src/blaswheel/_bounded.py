@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import stat
-from bisect import bisect_right
 
 from blaswheel._errors import FormatError
 
@@ -49,19 +48,8 @@ class File:
         self.path = path
         self.begin = 0
         self._text = [MAX_TEXT]
-        # Not to wait for a writer if it is a FIFO.
-        waitless = getattr(os, "O_NONBLOCK", 0)
-        self._file = open(  # noqa: SIM115
-            path, "rb", buffering=0, opener=lambda name, flags: os.open(name, flags | waitless)
-        )
-        try:
-            status = os.fstat(self._file.fileno())
-            if not stat.S_ISREG(status.st_mode):
-                raise FormatError(f"{path}: not a regular file", "give the path of a library")
-            self.size = status.st_size
-        except BaseException:
-            self._file.close()
-            raise
+        self._file = open(path, "rb", buffering=0, opener=_open)  # noqa: SIM115
+        self.size = os.fstat(self._file.fileno()).st_size
 
     def __enter__(self) -> Self:
         return self
@@ -110,6 +98,15 @@ class File:
         self._text[0] -= characters
         if self._text[0] < 0:
             raise self.error("its names take up too much space")
+
+
+def _open(path: str, flags: int) -> int:
+    # Not to wait for a writer if it is a FIFO.
+    descriptor = os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise FormatError(f"{path}: not a regular file", "give the path of a library")
+    return descriptor
 
 
 class Names:
@@ -184,4 +181,6 @@ class Spans:
         if len(bounds) == 2:
             begin, end = bounds
             return [begin <= address < end for address in addresses]
+        from bisect import bisect_right
+
         return [bool(bisect_right(bounds, address) & 1) for address in addresses]

@@ -137,6 +137,8 @@ def make(library: Library, interface: str, request: Request, place: Place) -> Of
     families = _naming.chosen_families(library.families, interface)
     if not families:
         raise _naming.nothing_offered(library.title, interface)
+    if request.mode == "preload":
+        _runtime.check_preload(library.title, library.binary.needed)
     directory, link_name = library.directory, library.link_name
     if request.isolate:
         directory, link_name = _isolated(library, place)

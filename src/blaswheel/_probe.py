@@ -24,12 +24,16 @@ _SCRIPTS = "Scripts" if os.name == "nt" else "bin"
 _MAX_RECORD = 1 << 20
 
 
+class ProbeMissingError(BlaswheelError):
+    """The program that calls libraries is not where it was installed."""
+
+
 def find() -> str:
     """Return the path of the probe that belongs to this blaswheel.
 
     Raises
     ------
-    BlaswheelError
+    ProbeMissingError
         If it is not there: the installation is not complete, or a source tree is not built.
     """
     # Not resolved: an installer may have put symbolic links to its cache here.
@@ -43,11 +47,11 @@ def find() -> str:
         built = [path for path in _built(source) if os.path.isfile(path)]
         if built:
             return max(built, key=os.path.getmtime)
-        raise BlaswheelError(
+        raise ProbeMissingError(
             f"{_NAME} is not built in {source}",
             "build it there: meson setup build/probe && ninja -C build/probe",
         )
-    raise BlaswheelError(
+    raise ProbeMissingError(
         f"{_NAME}, a part of blaswheel, is missing beside {package}",
         "install blaswheel again: pip install --force-reinstall blaswheel",
     )

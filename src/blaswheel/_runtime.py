@@ -61,6 +61,23 @@ def origin_entries(library_dir: str, site_packages: str | None, at: Sequence[int
     return entries
 
 
+def check_preload(title: str, needed: Sequence[str]) -> None:
+    """Refuse to have a library loaded first where that does not help those who need it.
+
+    Raises
+    ------
+    BlaswheelError
+        If ``needed`` has musl's C library.
+    """
+    # musl's own name for itself, and the name of musl's file, by which musl-gcc links.
+    if any(name.startswith("libc.musl-") or name == "libc.so" for name in needed):
+        raise BlaswheelError(
+            f"{title} is built for musl, where a library that was loaded by its path does not "
+            "serve a module that needs it by name",
+            "use --runtime origin",
+        )
+
+
 def link_args(
     *,
     mode: str,

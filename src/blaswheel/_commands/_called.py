@@ -8,6 +8,7 @@ import sys
 from blaswheel import _verify
 from blaswheel._commands._options import say
 from blaswheel._errors import BlaswheelError
+from blaswheel._probe import ProbeMissingError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,7 +59,12 @@ def _by_calls(choice: Choice, wanted: str | None) -> Choice:
     if reason is not None:
         say(f"not verified: {library.title} {reason}")
         return choice
-    verdict = _verify.verify(library)
+    try:
+        verdict = _verify.verify(library)
+    except ProbeMissingError as error:
+        # What needs no call works without the program: a package may have left it out.
+        say(f"not verified: {error.message}")
+        return choice
     if not verdict.ok:
         for line in verdict.errors.splitlines():
             sys.stderr.write(f"  | {line}\n")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from blaswheel import _set
 from blaswheel._commands import _advice, _options, _shells
+from blaswheel._commands._prepared import prepare
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,18 +29,8 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Write the set to the cache and print the lines."""
-    asked = _options.asked(options)
-    request = _options.request(options, "link")
-    environment = asked.environment
-    choices = _set.choices_for(
-        environment.libraries, asked.wish, environment.problems, request, options.consumer
-    )
-    _options.check_suffix(choices, asked.wish, request)
-    written = _set.write_cached(choices, request, options.consumer)
+    written, environment = prepare(options, "link")
     shell = options.shell or ("cmd" if os.name == "nt" else "sh")
     _options.put(_shells.prepend(shell, "PKG_CONFIG_PATH", written.folder))
-    _advice.choice(choices)
     _advice.files(written.offers, environment, options.consumer, written.folder)
-    if not request.native:
-        _advice.shadow(written.folder, native=False)
     return 0

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import sys
 
-from blaswheel import _pkgconfig, _set
-from blaswheel._commands import _advice, _options
+from blaswheel import _pkgconfig
+from blaswheel._commands import _options
+from blaswheel._commands._prepared import prepare
 from blaswheel._errors import BlaswheelError, UsageError
 
 TYPE_CHECKING = False
@@ -37,17 +38,7 @@ def run(options: Namespace) -> int:
     command: list[str] = options.command
     if not command:
         raise UsageError("no command to run", "blaswheel exec [OPTIONS] -- CMD [ARG ...]")
-    asked = _options.asked(options)
-    request = _options.request(options, "origin")
-    environment = asked.environment
-    choices = _set.choices_for(
-        environment.libraries, asked.wish, environment.problems, request, options.consumer
-    )
-    _options.check_suffix(choices, asked.wish, request)
-    written = _set.write_cached(choices, request, options.consumer)
-    _advice.choice(choices)
-    if not request.native:
-        _advice.shadow(written.folder, native=False)
+    written, _ = prepare(options, "origin")
     environ = dict(os.environ)
     environ["PKG_CONFIG"] = _pkgconfig.working(environ)
     _prepend(environ, "PKG_CONFIG_PATH", [written.folder])
