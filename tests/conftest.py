@@ -28,6 +28,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    _refuse_another_checkout()
     for name in list(os.environ):
         if name.startswith(FOREIGN) and not name.startswith("BLASWHEEL_TEST_"):
             del os.environ[name]
@@ -40,10 +41,19 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_report_header() -> str:
+    return f"blaswheel: {Path(_installed()).parent}"
+
+
+def _installed() -> str:
     spec = find_spec("blaswheel")
     if spec is None or spec.origin is None:
         raise pytest.UsageError("blaswheel is not installed here; ./test does it")
-    installed = Path(spec.origin).parent
+    return spec.origin
+
+
+def _refuse_another_checkout() -> None:
+    """Stop unless the blaswheel that the tests import has the code that is here."""
+    installed = Path(_installed()).parent
     source = ROOT / "src" / "blaswheel"
     names = [path.relative_to(source).as_posix() for path in source.rglob("*.py")]
     _, differing, absent = filecmp.cmpfiles(source, installed, names, shallow=False)
@@ -52,7 +62,6 @@ def pytest_report_header() -> str:
             f"{installed} is not this checkout's ({', '.join(sorted(differing + absent))}); "
             "./test installs it"
         )
-    return f"blaswheel: {installed}"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -92,6 +92,7 @@ def test_the_metadata_says_what_users_rely_on(blaswheel_wheel: Path) -> None:
     assert "blaswheel = blaswheel._cli:main" in entry_points.replace("=", " = ").replace("  ", " ")
 
 
+@pytest.mark.tool("git")
 def test_the_source_distribution_builds_the_same_wheel(
     tmp_path: Path, blaswheel_wheel: Path
 ) -> None:
