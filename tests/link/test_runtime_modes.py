@@ -136,7 +136,12 @@ TOOLS: dict[str, tuple[Callable[[Build], Path], tuple[str, ...]]] = {
     "meson-python wheel": (wheel, ("meson", "ninja")),
 }
 CELLS = [
-    pytest.param(tool, mode, marks=pytest.mark.tool(*programs), id=f"{tool.strip('`')}-{mode}")
+    pytest.param(
+        tool,
+        mode,
+        marks=pytest.mark.tool(*programs),
+        id=f"{tool.strip('`').replace(' ', '-')}-{mode}",
+    )
     for tool, (_, programs) in TOOLS.items()
     for mode in MODES
 ]
