@@ -92,7 +92,9 @@ def clashes(chosen: Sequence[Library], environment: Environment) -> list[str]:
             if other.path == one.path or pair in told or other.interface == one.interface:
                 continue
             shared = set(one.binary.functions) & set(other.binary.functions)
-            taken = sorted(shared & (set(one.binary.interposable) | set(other.binary.interposable)))
+            reached = {*one.binary.interposable, *other.binary.interposable}
+            # Names of routines say more than those of a compiler's modules (__la_xisnan_MOD_...).
+            taken = sorted(shared & reached, key=lambda name: (name.startswith("_"), name))
             if taken:
                 told.add(pair)
                 found.append(
