@@ -34,6 +34,10 @@ void platform_bound(unsigned cpu_seconds, unsigned wall_seconds);
 /* Sets a variable for the libraries that are opened later. */
 void platform_set_environment(const char *name, const char *value);
 
+/* Puts into the global scope what every program that calls a BLAS has there: the mathematical
+ * library. MKL's kernels use it without saying that they need it. */
+void platform_open_common(void);
+
 /* Opens a library. NULL on failure, with the loader's text in error. */
 void *platform_open(const char *path, int global, char *error, size_t error_size);
 

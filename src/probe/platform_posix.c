@@ -126,6 +126,17 @@ void platform_set_environment(const char *name, const char *value)
     setenv(name, value, 1);
 }
 
+void platform_open_common(void)
+{
+#if defined(__GLIBC__)
+    /* The names of glibc's libm; elsewhere its functions are in libc, which is there already. */
+    static const char *const names[] = {"libm.so.6", "libm.so.6.1"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; ++i)
+        if (dlopen(names[i], RTLD_LAZY | RTLD_GLOBAL) != NULL)
+            return;
+#endif
+}
+
 void *platform_open(const char *path, int global, char *error, size_t error_size)
 {
     void *library = dlopen(path, RTLD_LAZY | (global ? RTLD_GLOBAL : RTLD_LOCAL));

@@ -131,6 +131,11 @@ void platform_set_environment(const char *name, const char *value)
     _putenv_s(name, value);
 }
 
+void platform_open_common(void)
+{
+    /* There is no global scope: a library names the one that each function comes from. */
+}
+
 void *platform_open(const char *path, int global, char *error, size_t error_size)
 {
     static wchar_t given[MAX_PATH_UNITS];

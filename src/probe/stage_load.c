@@ -46,6 +46,7 @@ void stage_load(struct probe *probe)
     const long threads_before = platform_threads();
     const long cpus_before = platform_cpus();
 
+    platform_open_common();
     for (unsigned i = 0; i < probe->preload_count; ++i)
         if (open_extra(probe, probe->preloads[i], "preload") != 0)
             return;

@@ -468,6 +468,20 @@ def test_a_preload_serves_what_the_library_lacks(
     assert run_probe(program, f"--preload={below}", top)["load"] == "ok"
 
 
+def test_the_mathematical_library_is_there_as_in_any_program(program: Path, tmp_path: Path) -> None:
+    """MKL's kernels call libm without naming it among what they need."""
+    source = tmp_path / "needs_libm.c"
+    source.write_text(
+        "float cabsf(float _Complex);\n"
+        "long isamax_(void *n, float _Complex *x, void *step);\n"
+        "long isamax_(void *n, float _Complex *x, void *step)\n"
+        "{ (void)n; (void)step; return (long)cabsf(*x); }\n"
+    )
+    library = compile_c(tmp_path / "libneeds.so", [source], "-shared", "-fPIC")
+    report = run_probe(program, *families(only="blas"), library)
+    assert report.is_complete, report.errors
+
+
 @pytest.mark.skipif(not X86_64, reason="sets the control word of x86-64")
 def test_loading_that_flushes_subnormals_is_reported(
     program: Path, testblas: Callable[..., Path]
@@ -573,6 +587,73 @@ def test_an_ilp64_wheel_in_scope_breaks_an_lp64_one(
     after = run_probe(program, "--stage=load", f"--against-after={ilp64}", *options, lp64)
     assert after.status == 0
     assert after["against"] == "ok"
+
+
+@pytest.mark.full
+@pytest.mark.skipif(not X86_64, reason="wheels of x86-64")
+@pytest.mark.parametrize(
+    ("environ", "options", "expected"),
+    [
+        ({}, families(), "lp64"),
+        ({"MKL_INTERFACE_LAYER": "ILP64"}, families(), "ilp64"),
+        ({}, families("", "_64_", "_64"), "ilp64"),
+    ],
+)
+def test_mkl_through_its_single_library(
+    program: Path,
+    wheels: Wheels,
+    environ: dict[str, str],
+    options: list[str],
+    expected: str,
+) -> None:
+    folders = mkl_folders(wheels)
+    environ = {**environ, "LD_LIBRARY_PATH": ":".join(map(str, folders))}
+    (library,) = folders[0].glob("libmkl_rt.so.*")
+    stages = [f"--stage={stage}" for stage in ("identity", "returns", "agreement", "numerics")]
+    report = run_probe(program, *stages, "--threads=1", *options, library, environ=environ)
+    assert report.status == 0, (report.values, report.errors)
+    assert report["width"] == expected
+    assert report["returns.complex"] == "argument"
+    assert report["agreement"] == "ok"
+    assert report["numerics"] == "ok"
+    assert "2026.2" in report["identity.mkl_version"]
+    assert report["identity.mkl_threading"] == "intel"
+
+
+@pytest.mark.full
+@pytest.mark.skipif(not X86_64, reason="wheels of x86-64")
+def test_mkl_whose_layer_is_missing_exits_and_is_attributed(program: Path, wheels: Wheels) -> None:
+    folders = mkl_folders(wheels)
+    environ = {"MKL_INTERFACE_LAYER": "GNU", "LD_LIBRARY_PATH": ":".join(map(str, folders))}
+    (library,) = folders[0].glob("libmkl_rt.so.*")
+    report = run_probe(program, *families(), library, environ=environ)
+    assert report.status == 2
+    assert not report.is_complete
+    assert report.last_stage.startswith("identity.")
+    assert "libmkl_gf_lp64" in report.errors
+
+
+@pytest.mark.full
+@pytest.mark.skipif(not X86_64, reason="wheels of x86-64")
+@pytest.mark.parametrize("layer", ["lp64", "ilp64"])
+def test_mkl_through_its_layers(program: Path, wheels: Wheels, layer: str) -> None:
+    folder = mkl_folders(wheels)[0]
+    environ = {"LD_LIBRARY_PATH": str(folder)}
+    (library,) = folder.glob(f"libmkl_intel_{layer}.so.*")
+    below = [next(folder.glob(f"libmkl_{name}.so.*")) for name in ("core", "sequential")]
+    preloads = [f"--preload={path}" for path in below]
+    alone = run_probe(program, *families(), library, environ=environ)
+    assert not alone.is_complete or alone["load"] == "failed"
+    report = run_probe(program, *preloads, *families(), library, environ=environ)
+    assert report.status == 0, (report.values, report.errors)
+    assert report["width"] == layer
+
+
+def mkl_folders(wheels: Wheels) -> list[Path]:
+    return [
+        wheels.unpacked(spec) / f"{spec.replace('-', '_').replace('==', '-')}.data" / "data" / "lib"
+        for spec in ("mkl==2026.2.0", "intel-openmp==2026.2.0")
+    ]
 
 
 # Other machines and compilers
