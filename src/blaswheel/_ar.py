@@ -200,7 +200,7 @@ class _Archive:
                 return other.at(0, min(length, other.size), "member")
         except OSError:
             raise FormatError(
-                f"{file.path}: a thin archive whose member {name} is not there",
+                f"{file.path}: a thin archive whose member {name!r} is not there",
                 "build it again, without the option for thin archives",
             ) from None
 
