@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 import sys
 
 from blaswheel._errors import BlaswheelError
@@ -117,29 +118,39 @@ _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz01234567
 
 
 def plain_path(folder: str) -> str:
-    """Return a path to ``folder`` that needs no quoting: itself, or a symbolic link in the cache.
+    """Return a path to ``folder`` that needs no quoting: itself, or a symbolic link to it.
 
     pkgconf 1.8 loses the backslash before a space in ``-Wl,...`` and puts one between the bytes
     of a non-ASCII character, on which Meson fails; make and shells expand ``$`` once more. A path
-    that has none of these is the only one that all of them take. Where no link can be made
-    (Windows, an unwritable cache, a cache below such a path) the folder itself is returned.
+    that has none of these is the only one that all of them take. Links are in the cache, or where
+    the cache's own path is not plain (``/home/jörg``) in ``/var/tmp``, which outlives a restart.
+    Where no link can be made (Windows, an unwritable cache) the folder itself is returned.
     """
     if _PLAIN.issuperset(folder) or os.name == "nt":
         return folder
     links = os.path.join(cache_dir(), "paths")
     if not _PLAIN.issuperset(links):
-        return folder
+        links = f"/var/tmp/blaswheel-{os.geteuid()}"
     real = os.path.realpath(folder)
     link = os.path.join(links, digest(real))
-    if not _leads_to(link, real):
-        temporary = f"{link}.{os.getpid()}.tmp"
-        try:
-            os.makedirs(links, exist_ok=True)
+    temporary = f"{link}.{os.getpid()}.tmp"
+    try:
+        os.makedirs(links, mode=0o755, exist_ok=True)
+        if links.startswith("/var/tmp/") and not _is_ours(links):
+            return folder
+        if not _leads_to(link, real):
             os.symlink(real, temporary)
             os.replace(temporary, link)
-        except OSError:
-            return folder
+    except OSError:
+        return folder
     return link
+
+
+def _is_ours(folder: str) -> bool:
+    """Tell whether nobody else can put links into a folder (anyone can make one in /var/tmp)."""
+    status = os.lstat(folder)
+    mine = status.st_uid == os.geteuid() and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return mine and stat.S_ISDIR(status.st_mode)
 
 
 def _leads_to(link: str, real: str) -> bool:
@@ -147,3 +158,8 @@ def _leads_to(link: str, real: str) -> bool:
         return os.readlink(link) == real
     except OSError:
         return False
+
+
+def linker_path(folder: str) -> str:
+    """Return a path to ``folder`` that ``-Wl,`` can hold, which a comma would end."""
+    return plain_path(folder) if "," in folder else folder

@@ -103,7 +103,7 @@ class Offer(Record):
     symbol_prefix: str
     symbol_suffix: str
 
-    def link_args(self, express: Callable[[str], str] = str) -> list[str]:
+    def link_args(self, express: Callable[[str], str] = _files.linker_path) -> list[str]:
         """Return the link arguments; ``express`` says how a path is written."""
         run_paths: list[str] = []
         if self.request.mode == "origin":

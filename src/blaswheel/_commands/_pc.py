@@ -6,7 +6,7 @@ import os
 
 from blaswheel import _files, _offer, _pc, _select, _set
 from blaswheel._commands import _advice, _called, _options
-from blaswheel._errors import UsageError
+from blaswheel._errors import BlaswheelError, UsageError
 from blaswheel._offer import Place
 
 TYPE_CHECKING = False
@@ -158,5 +158,11 @@ def _check_usage(options: Namespace) -> None:
 
 
 def _native_file(folder: str) -> str:
-    quoted = folder.replace("\\", "\\\\").replace("'", "\\'")
-    return f"[built-in options]\npkg_config_path = ['{quoted}']\n"
+    # Meson knows no escapes in these files: a quote can't be written, a backslash is one.
+    plain = _files.plain_path(folder).replace(os.sep, "/")
+    if "'" in plain:
+        raise BlaswheelError(
+            f"{folder}: a Meson native file can't name a path with a quote",
+            "choose another folder for --dir",
+        )
+    return f"[built-in options]\npkg_config_path = ['{plain}']\n"
