@@ -133,17 +133,32 @@ def plain_path(folder: str) -> str:
         links = f"/var/tmp/blaswheel-{os.geteuid()}"
     real = os.path.realpath(folder)
     link = os.path.join(links, digest(real))
-    temporary = f"{link}.{os.getpid()}.tmp"
     try:
         os.makedirs(links, mode=0o755, exist_ok=True)
         if links.startswith("/var/tmp/") and not _is_ours(links):
             return folder
-        if not _leads_to(link, real):
-            os.symlink(real, temporary)
-            os.replace(temporary, link)
+        symlink(real, link)
     except OSError:
         return folder
     return link
+
+
+def symlink(target: str, link: str) -> None:
+    """Make ``link`` lead to ``target``, in place of where it led before.
+
+    Raises
+    ------
+    OSError
+        If that can't be done.
+    """
+    try:
+        if os.readlink(link) == target:
+            return
+    except OSError:
+        pass
+    temporary = f"{link}.{os.getpid()}.tmp"
+    os.symlink(target, temporary)
+    os.replace(temporary, link)
 
 
 def _is_ours(folder: str) -> bool:
@@ -153,13 +168,14 @@ def _is_ours(folder: str) -> bool:
     return mine and stat.S_ISDIR(status.st_mode)
 
 
-def _leads_to(link: str, real: str) -> bool:
-    try:
-        return os.readlink(link) == real
-    except OSError:
-        return False
-
-
 def linker_path(folder: str) -> str:
     """Return a path to ``folder`` that ``-Wl,`` can hold, which a comma would end."""
     return plain_path(folder) if "," in folder else folder
+
+
+def loader_path(folder: str) -> str:
+    """Return a path to ``folder`` that a path variable can hold, which its separator would end.
+
+    The GNU loader also takes a semicolon for a separator.
+    """
+    return plain_path(folder) if os.pathsep in folder or ";" in folder else folder

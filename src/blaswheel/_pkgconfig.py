@@ -10,6 +10,7 @@ import os
 import shutil
 import sys
 
+from blaswheel import _files
 from blaswheel._errors import BlaswheelError
 
 TYPE_CHECKING = False
@@ -41,6 +42,25 @@ def working(environ: Mapping[str, str]) -> str:
         else "no pkg-config on PATH",
         "install one: apt-get install pkgconf, or pip install pkgconf",
     )
+
+
+def folder_for(program: str, environ: Mapping[str, str]) -> str | None:
+    """Return a folder whose ``pkg-config`` is ``program``, for those that don't read PKG_CONFIG.
+
+    None if the first ``pkg-config`` on the path works as it is.
+    """
+    first = shutil.which("pkg-config", path=environ.get("PATH"))
+    if os.name == "nt" or (first is not None and (first == program or passes(first, environ))):
+        return None
+    folder = os.path.join(_files.cache_dir(environ), "bin", _files.digest(program))
+    try:
+        os.makedirs(folder, exist_ok=True)
+        _files.symlink(os.path.abspath(program), os.path.join(folder, "pkg-config"))
+    except OSError as error:
+        raise BlaswheelError(
+            f"can't write {folder}: {error.strerror}", "set BLASWHEEL_CACHE_DIR to another folder"
+        ) from error
+    return folder
 
 
 def _candidates(environ: Mapping[str, str]) -> list[str]:
@@ -75,12 +95,11 @@ def passes(program: str, environ: Mapping[str, str]) -> bool:
                     env={**environ, "PKG_CONFIG_PATH": folder, "PKG_CONFIG_SYSROOT_DIR": ""},
                     stdin=subprocess.DEVNULL,
                     capture_output=True,
-                    text=True,
                     timeout=30,
                     check=False,
                 )
             except (OSError, subprocess.SubprocessError):
                 return False
-            if reply.returncode != 0 or reply.stdout.strip() != answer:
+            if reply.returncode != 0 or reply.stdout.strip() != answer.encode():
                 return False
     return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from blaswheel import _pkgconfig
+from blaswheel import _files, _pkgconfig
 from blaswheel._commands import _options
 from blaswheel._commands._prepared import prepare
 from blaswheel._errors import BlaswheelError, UsageError
@@ -40,9 +40,13 @@ def run(options: Namespace) -> int:
         raise UsageError("no command to run", "blaswheel exec [OPTIONS] -- CMD [ARG ...]")
     written, _ = prepare(options, "origin")
     environ = dict(os.environ)
-    environ["PKG_CONFIG"] = _pkgconfig.working(environ)
+    environ["PKG_CONFIG"] = program = _pkgconfig.working(environ)
+    own = _pkgconfig.folder_for(program, environ)
+    if own is not None:
+        _prepend(environ, "PATH", [own])
     _prepend(environ, "PKG_CONFIG_PATH", [written.folder])
-    _prepend(environ, LOADER_PATH, [offer.directory for offer in written.offers])
+    folders = (offer.directory for offer in written.offers)
+    _prepend(environ, LOADER_PATH, [_files.loader_path(folder) for folder in folders])
     return _run(command, environ)
 
 
@@ -57,6 +61,11 @@ def _run(command: Sequence[str], environ: Mapping[str, str]) -> int:
     try:
         if os.name == "posix":
             # The command takes our place: signals and the terminal reach it without a middleman.
+            # Python ignores these two, which a command would inherit.
+            import signal
+
+            for name in (signal.SIGPIPE, signal.SIGXFSZ):
+                signal.signal(name, signal.SIG_DFL)
             os.execvpe(command[0], list(command), dict(environ))
         import subprocess
 
