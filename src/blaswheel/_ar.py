@@ -130,6 +130,7 @@ class _Archive:
         begin = width + count * width
         if size < width or begin > size:
             raise self.file.error("malformed index")
+        self.file.spend(count)
         code = "Q" if width == 8 else "I"
         self.offsets = list(struct.unpack_from(f">{count}{code}", content, width))
         self.names = self.ordered(content[begin:], count)
@@ -140,8 +141,7 @@ class _Archive:
         try:
             (members,) = struct.unpack_from("<I", content)
             (count,) = struct.unpack_from("<I", content, 4 + members * 4)
-            if max(members * 4, count * 2) > size:
-                raise self.file.error("malformed index")
+            self.file.spend(members + count)
             offsets = struct.unpack_from(f"<{members}I", content, 4)
             which = struct.unpack_from(f"<{count}H", content, 8 + members * 4)
             self.offsets = [offsets[number - 1] for number in which]
@@ -160,6 +160,7 @@ class _Archive:
                 break
         else:
             raise self.file.error("malformed index")
+        self.file.spend(length // (2 * width))
         code = ("<" if order == "little" else ">") + ("QQ" if width == 8 else "II")
         table = list(struct.iter_unpack(code, content[width:begin]))
         self.offsets = [offset for _, offset in table]
@@ -168,6 +169,7 @@ class _Archive:
 
     def ordered(self, content: bytes, count: int) -> list[str]:
         """Return the first names of a table in which they follow each other."""
+        self.file.spend(count, len(content))
         names = content.split(b"\0", count)
         if len(names) <= count:
             raise self.file.error("malformed index")

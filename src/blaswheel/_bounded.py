@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import stat
+from itertools import accumulate
 
 from blaswheel._errors import FormatError
 
@@ -20,10 +21,12 @@ if TYPE_CHECKING:
 
 #: Larger than any table of a real library, small enough to hold in memory.
 MAX_TABLE = 256 << 20
-#: No compiler makes longer ones, and tables can be made to overlap: all names of a file together
-#: may then be much larger than the file.
+#: No compiler makes longer ones.
 MAX_NAME = 64 << 10
-MAX_TEXT = 64 << 20
+#: What the names and symbols of a file may take up in memory, each with the object that holds it.
+#: Tables can be made to overlap, so this has nothing to do with the size of the file.
+MAX_MEMORY = 256 << 20
+OVERHEAD = 64
 #: How many names are taken before what they cost is looked at.
 CHUNK = 1024
 
@@ -47,7 +50,7 @@ class File:
     def __init__(self, path: str) -> None:
         self.path = path
         self.begin = 0
-        self._text = [MAX_TEXT]
+        self._left = [MAX_MEMORY]
         self._file = open(path, "rb", buffering=0, opener=_open)  # noqa: SIM115
         self.size = os.fstat(self._file.fileno()).st_size
 
@@ -93,10 +96,10 @@ class File:
             raise self.error("truncated while it was read")
         return content
 
-    def spend(self, characters: int) -> None:
-        """Count what the names of this file take up so far, to stop at a limit."""
-        self._text[0] -= characters
-        if self._text[0] < 0:
+    def spend(self, count: int, characters: int = 0) -> None:
+        """Count what names or symbols take up in memory, to stop at a limit."""
+        self._left[0] -= count * OVERHEAD + characters
+        if self._left[0] < 0:
             raise self.error("its names take up too much space")
 
 
@@ -133,13 +136,20 @@ class Names:
         if not offsets:
             return []
         content, find = self.content, self.content.find
+        # Linkers write most tables in this order without gaps: cutting them up is faster.
+        if len(offsets) > 100 and 0 <= offsets[0] < offsets[-1]:
+            run = content[offsets[0] : max(0, find(0, offsets[-1], offsets[-1] + MAX_NAME))]
+            lengths = [length + 1 for length in map(len, run.split(b"\0"))]
+            if list(accumulate(lengths, initial=offsets[0]))[:-1] == list(offsets):
+                self.file.spend(len(offsets), len(run))
+                return decoded([run])
         found: list[bytes] = []
         for first in range(0, len(offsets), CHUNK):
             begins = offsets[first : first + CHUNK]
             ends = [find(0, begin, begin + MAX_NAME) for begin in begins]
             if min(ends) < 0 or min(begins) < 0:
                 raise self.file.error("a name lies outside its table")
-            self.file.spend(sum(ends) - sum(begins))
+            self.file.spend(len(begins), sum(ends) - sum(begins))
             found += map(content.__getitem__, map(slice, begins, ends))
         return decoded(found)
 

@@ -325,7 +325,8 @@ def _trie_exports(image: _Image, offset: int, size: int) -> _Exports:
 
     A node is the size of what follows for the name that ends here (none if 0), that, the number
     of branches, and for each the text it adds to the name and the offset of its node. Numbers are
-    LEB128: seven bits a byte, lowest first, the highest bit set in all but the last.
+    LEB128: seven bits a byte, lowest first, the highest bit set in all but the last. Calls cost
+    most here, so short numbers are read in place.
     """
     file, what = image.file, "export table"
     trie = file.at(offset, size, what)
@@ -334,7 +335,7 @@ def _trie_exports(image: _Image, offset: int, size: int) -> _Exports:
     places: list[int] = []
     # In a tree of this size there are no more nodes: more come from a loop, or shared branches.
     nodes = size // 2 + 1
-    spent = 0
+    known = spent = 0
     pending = [(0, "")] if size else []
     try:
         while pending:
@@ -358,7 +359,10 @@ def _trie_exports(image: _Image, offset: int, size: int) -> _Exports:
                     child += (trie[at] - 1) << 7
                     at += 1
                     if child > 0x3FFF:
-                        child, at = _number(trie, end + 1)
+                        child += (trie[at] - 1) << 14
+                        at += 1
+                        if child > 0x1FFFFF:
+                            child, at = _number(trie, end + 1)
                 info = trie[child]
                 if 0 < info < 128 and not trie[child + 1 + info]:
                     # Most nodes end a name and have no branches.
@@ -369,17 +373,18 @@ def _trie_exports(image: _Image, offset: int, size: int) -> _Exports:
             nodes -= branches
             if nodes < 0:
                 raise file.error(f"the {what} has a loop")
+            known += branches
             spent += len(name) * branches + at - begin
             if spent > MAX_NAME:
                 if len(name) > MAX_NAME:
                     raise file.error("a name is too long")
-                file.spend(spent)
-                spent = 0
-        file.spend(spent)
+                file.spend(known, spent)
+                known = spent = 0
+        file.spend(known, spent)
         addresses, forwards = _terminals(image, trie, places)
     except (IndexError, ValueError):
         raise file.error(f"the {what} has no end") from None
-    if not text.isascii():
+    if not all(map(str.isascii, names)):
         names = decoded([name.encode("latin-1") for name in names])
     if forwards:
         kept = [index not in forwards for index in range(len(names))]
@@ -399,14 +404,16 @@ def _terminals(image: _Image, trie: bytes, places: list[int]) -> tuple[list[int]
     forwards: dict[int, str] = {}
     for index, at in enumerate(places):
         if not trie[at]:
-            # No flags, and an address of three bytes: nearly all.
+            # No flags, and an address of at most four bytes: nearly all.
             value = trie[at + 1]
             if value > 127:
                 value += (trie[at + 2] - 1) << 7
                 if value > 0x3FFF:
                     value += (trie[at + 3] - 1) << 14
                     if value > 0x1FFFFF:
-                        value, _ = _number(trie, at + 1)
+                        value += (trie[at + 4] - 1) << 21
+                        if value > 0xFFFFFFF:
+                            value, _ = _number(trie, at + 1)
             addresses.append(base + value)
             continue
         flags, begin = _number(trie, at)
@@ -415,7 +422,7 @@ def _terminals(image: _Image, trie: bytes, places: list[int]) -> tuple[list[int]
             end = trie.find(0, begin, begin + MAX_NAME)
             if end < 0:
                 raise image.file.error("a name lies outside its table")
-            image.file.spend(end - begin)
+            image.file.spend(1, end - begin)
             forwards[index] = trie[begin:end].decode("utf-8", "surrogateescape")
         # An absolute value is no address of code.
         absolute = flags & EXPORT_SYMBOL_FLAGS_KIND_MASK == EXPORT_SYMBOL_FLAGS_KIND_ABSOLUTE
@@ -465,6 +472,7 @@ class _Symbols:
         """Return some symbols: (name, type, section, flags, value) of each."""
         if first + count > self.count:
             raise self.image.file.error("malformed symbol table")
+        self.image.file.spend(count)
         content = self.image.file.at(
             self.offset + first * self.size, count * self.size, "symbol table"
         )

@@ -32,8 +32,12 @@ SUBSYSTEM_VERSION = 48
 EXPORTS, IMPORTS, DELAYED_IMPORTS = 0, 1, 13
 IMAGE_FILE_DLL, IMAGE_FILE_EXECUTABLE_IMAGE = 0x2000, 0x0002
 IMAGE_SCN_CNT_CODE, IMAGE_SCN_MEM_EXECUTE = 0x20, 0x20000000
+#: Windows loads no more.
+MAX_SECTIONS = 96
+#: Sections of this size are read once, as a whole.
+MAX_KEPT = 1 << 20
 #: Ordinals have 16 bits, but several names may share one.
-MAX_EXPORTS = 1 << 20
+MAX_EXPORTS = 1 << 18
 #: Real libraries use a few dozen DLLs and a few thousand names of them.
 MAX_DLLS = 4096
 MAX_IMPORTS = 1 << 20
@@ -66,6 +70,7 @@ class _Section:
         self.begin, self.end = address, address + min(size or length, length)
         self.memory_end = address + (size or length)
         self.offset = offset
+        self.content: bytes | None = None
         self.code = bool(flags & (IMAGE_SCN_CNT_CODE | IMAGE_SCN_MEM_EXECUTE))
 
 
@@ -103,6 +108,8 @@ class _Image:
         )
         (size_of_headers,) = struct.unpack_from("<I", optional, 60)
         self.sections = [_Section(0, size_of_headers, 0, min(size_of_headers, file.size), 0)]
+        if count > MAX_SECTIONS:
+            raise file.error("too many sections")
         table = file.at(start + 24 + length, count * 40, "section table")
         for size, address, raw, offset, flags in struct.iter_unpack("<8x4I12xI", table):
             if raw and offset + raw > file.size:
@@ -120,14 +127,33 @@ class _Image:
                 return section
         raise self.file.error(f"the {what} lies outside the file")
 
+    def read(self, section: _Section, begin: int, end: int) -> tuple[bytes, int]:
+        """Return the content of a part of a section, or of more, and the address of its start.
+
+        What memory holds beyond the file's part is zero: the first byte of that is included.
+        """
+        kept = section.end - section.begin <= MAX_KEPT
+        if kept:
+            begin, end = section.begin, section.end
+        content = section.content
+        if content is None:
+            content = self.file.at(section.offset + begin - section.begin, end - begin, "section")
+            if section.end < section.memory_end:
+                content += b"\0"
+            if kept:
+                section.content = content
+        return content, begin
+
     def load(self, address: int, length: int, what: str) -> bytes:
         """Return ``length`` bytes at an address."""
         if not length:
             return b""
         section = self.section(address, what)
-        if address + length > section.end:
+        end = address + length
+        if end > section.end:
             raise self.file.error(f"the {what} lies outside its section")
-        return self.file.at(section.offset + address - section.begin, length, what)
+        content, begin = self.read(section, address, end)
+        return content[address - begin : end - begin]
 
     def name(self, address: int) -> str:
         """Return the name at an address."""
@@ -146,9 +172,7 @@ class _Image:
             outside = [address for address in addresses if address not in found]
             found.update(zip(outside, self.names(tuple(outside)), strict=True))
             return [found[address] for address in addresses]
-        content = self.load(begin, min(end + MAX_NAME, section.end) - begin, "table of names")
-        if section.end < section.memory_end:
-            content += b"\0"
+        content, begin = self.read(section, begin, min(end + MAX_NAME, section.end))
         return Names(self.file, content).many([address - begin for address in addresses])
 
     def directory(self, index: int) -> tuple[int, int]:

@@ -284,19 +284,29 @@ def test_random_damage(link: Link) -> None:
         attempt(path)
 
 
-def image(path: Path, body: bytes, exports: int = 0, imports: int = 0, room: int = 0) -> Path:
-    """Write a DLL of one section, which begins at address 0x1000 and at 0x200 in the file."""
+def image(
+    path: Path, body: bytes, exports: int = 0, imports: int = 0, room: int = 0, copies: int = 1
+) -> Path:
+    """Write a DLL of one section, which begins at address 0x1000 and at 0x2000 in the file.
+
+    Further copies of the section share its content, and follow in memory.
+    """
     optional = bytearray(240)
     struct.pack_into("<H", optional, 0, 0x20B)
-    struct.pack_into("<I", optional, 60, 0x200)
+    struct.pack_into("<I", optional, 60, 0x200 if copies == 1 else 0)
     struct.pack_into("<I", optional, 108, 16)
     struct.pack_into("<4I", optional, 112, exports, 40, imports, 40)
-    coff = struct.pack("<HHIIIHH", 0x8664, 1, 0, 0, 0, 240, 0x2002)
-    section = struct.pack(
-        "<8s4I12xI", b".text", room or len(body), 0x1000, len(body), 0x200, 0x60000020
+    coff = struct.pack("<HHIIIHH", 0x8664, copies, 0, 0, 0, 240, 0x2002)
+    step = -(-max(room, len(body)) // 0x1000) * 0x1000
+    sections = b"".join(
+        struct.pack(
+            "<8s4I12xI",
+            *(b".text", room or len(body), 0x1000 + step * copy, len(body), 0x2000, 0x60000020),
+        )
+        for copy in range(copies)
     )
-    header = b"MZ" + bytes(58) + struct.pack("<I", 64) + b"PE\0\0" + coff + optional + section
-    path.write_bytes(header.ljust(0x200, b"\0") + body)
+    header = b"MZ" + bytes(58) + struct.pack("<I", 64) + b"PE\0\0" + coff + optional + sections
+    path.write_bytes(header.ljust(0x2000, b"\0") + body)
     return path
 
 
@@ -326,8 +336,8 @@ def test_names_in_the_headers_and_in_a_section(tmp_path: Path) -> None:
 
 
 def test_overlapping_names(tmp_path: Path) -> None:
-    """A million names, each the end of a longer one: 30 GB of text in a file of 6 MB."""
-    count = 1_000_000
+    """Names that are each the end of a longer one: 7 GB of text in a file of 2 MB."""
+    count = 250_000
     start = 0x1000 + 40 + 4 + count * 6
     names = struct.pack(f"<{count}I", *(start + index % 60000 for index in range(count)))
     path = image(
@@ -339,6 +349,21 @@ def test_overlapping_names(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="too much space"):
         _pe.read(str(path))
     assert time.perf_counter() - begin < 5
+
+
+def test_names_in_many_sections(tmp_path: Path) -> None:
+    count, copies = 50_000, 96
+    length = 40 + 4 + count * 6 + 7
+    step = -(-length // 0x1000) * 0x1000
+    start = 0x1000 + length - 7
+    names = struct.pack(f"<{count}I", *(start + index % copies * step for index in range(count)))
+    body = export_table(count, names, b"dgemm_\0")
+    begin = time.perf_counter()
+    path = image(tmp_path / "a.dll", body, exports=0x1000, copies=copies)
+    assert {name for name, _ in _pe.read(str(path)).forwards} == {"dgemm_"}
+    assert time.perf_counter() - begin < 10
+    with pytest.raises(FormatError, match="too many sections"):
+        _pe.read(str(image(path, body, exports=0x1000, copies=97)))
 
 
 @pytest.mark.parametrize("count", [0xFFFFFFFF, 0x40000000, 0x7FFFFFFF, 1 << 20])
