@@ -54,21 +54,25 @@ class Newcomer:
         }
 
     def run(
-        self, *names: str, environ: Mapping[str, str] | None = None, timeout: float = 280
+        self, *names: str, options: Mapping[str, str] | None = None, timeout: float = 280
     ) -> str:
         """Run the named blocks in one shell and return what they print.
 
-        A command that fails fails the test.
+        ``options`` are added to commands (``{"pip wheel": "-Ckey=value"}``). A command that fails
+        fails the test.
         """
         known = blocks()
         script = "".join(known[name] for name in names)
+        for command, added in (options or {}).items():
+            assert script.count(command) == 1
+            script = script.replace(command, f"{command} {added}")
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", script],
             capture_output=True,
             check=False,
             cwd=self.folder,
             encoding="utf-8",
-            env=self.environ | dict(environ or {}),
+            env=self.environ,
             errors="replace",
             stdin=subprocess.DEVNULL,
             timeout=timeout,
