@@ -269,8 +269,7 @@ def built(tmp_path_factory: pytest.TempPathFactory, wheels: Wheels) -> Installed
     return Installed(wheel, venv, version, str(folder))
 
 
-full = [
-    pytest.mark.full,
+FULL = [
     # The build takes four minutes on two processors where nothing else runs.
     pytest.mark.timeout(1800),
     pytest.mark.tool("bash", "cc", "c++", "pkg-config", "readelf", "nm"),
@@ -280,7 +279,7 @@ full = [
 class TestBuiltAsTheReadmeSays:
     """The one full build."""
 
-    pytestmark = full
+    pytestmark = FULL
 
     def test_it_finds_only_the_provider_beside_it(self, built: Installed) -> None:
         for path in built.binaries():
