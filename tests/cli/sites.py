@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import os
 import shutil
 import subprocess
 import sys
-import zipfile
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -65,9 +67,20 @@ def copy(source: Path, site: Path) -> Path:
     return site
 
 
+@functools.cache
+def _original(source: str) -> str:
+    """Copy a file once per process: a link to the cache's own file would change its ctime."""
+    folder = tempfile.mkdtemp(prefix="blaswheel-test-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return shutil.copy2(source, folder)
+
+
 def _link(source: str, target: str) -> None:
+    if os.path.getsize(source) < 1 << 20:
+        shutil.copy2(source, target)
+        return
     try:
-        os.link(source, target)
+        os.link(_original(source), target)
     except OSError:
         shutil.copy2(source, target)
 
@@ -90,14 +103,6 @@ def distribution(
         record = "".join(f"{relative},,\n" for relative in files)
     (info / "RECORD").write_text(record)
     return site
-
-
-def zipped(source: Path, wheel: Path) -> Path:
-    """Pack a folder as a wheel again."""
-    with zipfile.ZipFile(wheel, "w") as archive:
-        for path in sorted(source.rglob("*")):
-            archive.write(path, path.relative_to(source))
-    return wheel
 
 
 def fields(text: str) -> dict[str, str]:
