@@ -48,7 +48,9 @@ class Library(_library.Library):
         runtime: str,
     ) -> Offer:
         wanted = _naming.interface_for(suffix, interface)
-        choice = _select.choose([self], _select.Wish(interface=wanted))
+        wish = _select.Wish(interface=wanted)
+        choice = _select.choose([self], wish)
+        _select.check_suffix(choice, wish, suffix)
         request = Request(prefix=prefix, suffix=suffix, native=native, mode=runtime)
         return _offer.make(self, choice.interface, _offer.consistent(request), _cache())
 
@@ -159,6 +161,7 @@ def find(
     library : str, optional
         A provider's name, an implementation's, or the path of a library file.
     interface : {'lp64', 'ilp64'}, optional
+        By default what ``BLASWHEEL_INTERFACE`` says, else LP64 if it is there.
     provider : str, optional
         ``NAME`` or ``NAME==VERSION``; the environment variable ``BLASWHEEL_PROVIDER`` counts too.
     root, python : str, optional
@@ -175,12 +178,14 @@ def find(
     >>> blaswheel.find(interface="ilp64").link_args()  # doctest: +SKIP
     ['-L/.../lib', '-lblaswheel_...', '-L/.../scipy_openblas64/lib', '-lscipy_openblas64_', ...]
     """
-    wish = _select.wish(library, provider, interface, os.environ)
+    if interface is None:
+        interface = os.environ.get("BLASWHEEL_INTERFACE") or None
+    wanted = _naming.interface_for(None, interface)
+    wish = _select.wish(library, provider, wanted, os.environ)
     environment = _environment.survey(root, python)
-    libraries = environment.libraries
     if wish.library and _select.is_path(wish.library):
-        return _public(_environment.one_file(wish.library, environment))
-    return _public(_select.choose(libraries, wish, environment.problems).library)
+        environment = _environment.including(wish.library, environment)
+    return _public(_select.choose(environment.libraries, wish, environment.problems).library)
 
 
 def _public(library: _library.Library) -> Library:

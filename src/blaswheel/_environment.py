@@ -88,6 +88,20 @@ def one_file(path: str, environment: Environment) -> Library:
     return found
 
 
+def including(path: str, environment: Environment) -> Environment:
+    """Return the environment with the library at ``path`` in it.
+
+    Raises
+    ------
+    BlaswheelError
+        If it can't be read or is no BLAS.
+    """
+    library = one_file(path, environment)
+    if library in environment.libraries:
+        return environment
+    return environment.replace(libraries=(*environment.libraries, library))
+
+
 def _include_dirs_beside(path: str) -> tuple[str, ...]:
     """The include folders of an installed prefix, seen from its library."""
     prefix = os.path.dirname(os.path.dirname(os.path.abspath(path)))

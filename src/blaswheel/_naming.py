@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from blaswheel._names import Family
 
+INTERFACES = ("lp64", "ilp64")
 FORTRAN_APIS = ("blas", "lapack")
 #: How C functions that are no standard routine begin. A library without a prefix may export
 #: anything; only these belong to its BLAS.
@@ -174,8 +175,10 @@ def interface_for(suffix: str | None, interface: str | None) -> str | None:
     Raises
     ------
     UsageError
-        If the suffix says 64 bits and the interface 32.
+        If the suffix says 64 bits and the interface 32, or there is no such interface.
     """
+    if interface is not None and interface not in INTERFACES:
+        raise UsageError(f"interface {interface!r}", f"it is {' or '.join(INTERFACES)}")
     if suffix is not None and "64" in suffix:
         if interface == "lp64":
             raise UsageError(

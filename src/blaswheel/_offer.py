@@ -52,6 +52,8 @@ def consistent(request: Request) -> Request:
     UsageError
         If it does.
     """
+    if request.mode not in _runtime.MODES:
+        raise UsageError(f"runtime {request.mode!r}", f"it is one of {', '.join(_runtime.MODES)}")
     if request.native and (request.prefix is not None or request.suffix is not None):
         raise UsageError(
             "--native asks for the library's own names, --symbol-prefix and --symbol-suffix for "

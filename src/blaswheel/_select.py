@@ -183,6 +183,23 @@ def choose(libraries: Sequence[Library], wanted: Wish, problems: Sequence[str] =
     return Choice(library=chosen, interface=interface, notes=tuple(notes))
 
 
+def check_suffix(choice: Choice, wanted: Wish, suffix: str | None) -> None:
+    """Refuse to give 64-bit integers under names that say 32, unless that is asked for.
+
+    Raises
+    ------
+    BlaswheelError
+        If a suffix without 64 is asked for, no interface, and only ILP64 is there.
+    """
+    if wanted.interface is not None or suffix is None or choice.interface != "ilp64":
+        return
+    raise BlaswheelError(
+        f"the suffix {suffix!r} stands for 32-bit integers, and only ILP64 is here "
+        f"({choice.library.title})",
+        f"{INSTALL['lp64']}, or say --interface ilp64 if 64-bit integers are meant",
+    )
+
+
 def _subject(library: Library, wanted: Wish) -> str:
     if wanted.forced:
         return f"BLASWHEEL_PROVIDER asks for {library.title}, which"

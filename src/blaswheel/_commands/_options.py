@@ -6,10 +6,9 @@ import os
 import sys
 
 from blaswheel import _environment, _naming, _runtime, _select
-from blaswheel._errors import BlaswheelError, UsageError
+from blaswheel._errors import UsageError
 from blaswheel._offer import Request, consistent
 from blaswheel._record import Record
-from blaswheel._select import INSTALL
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,9 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from blaswheel._environment import Environment
-    from blaswheel._select import Choice, Wish
+    from blaswheel._select import Wish
 
-INTERFACES = ("lp64", "ilp64")
 CONSUMERS = ("numpy", "scipy")
 
 
@@ -47,7 +45,7 @@ def add_selection(parser: ArgumentParser) -> None:
     group = parser.add_argument_group("which library")
     group.add_argument(
         "--interface",
-        choices=INTERFACES,
+        choices=_naming.INTERFACES,
         help="width of the library's integers: lp64 32 bits (default), ilp64 64 bits",
     )
     group.add_argument(
@@ -124,7 +122,7 @@ def asked(options: Namespace) -> Asked:
         suffix = environ.get("BLASWHEEL_SYMBOL_SUFFIX")
     interface = options.interface
     if interface is None:
-        interface = _variable("BLASWHEEL_INTERFACE", INTERFACES)
+        interface = _variable("BLASWHEEL_INTERFACE", _naming.INTERFACES)
         if interface == "lp64" and suffix is not None and "64" in suffix:
             # The command line's suffix is the stronger word.
             interface = None if getattr(options, "symbol_suffix", None) else interface
@@ -132,9 +130,7 @@ def asked(options: Namespace) -> Asked:
     wish = _select.wish(options.library, options.provider, interface, environ)
     environment = survey(options)
     if wish.library and _select.is_path(wish.library):
-        library = _environment.one_file(wish.library, environment)
-        if library not in environment.libraries:
-            environment = environment.replace(libraries=(*environment.libraries, library))
+        environment = _environment.including(wish.library, environment)
     return Asked(wish=wish, environment=environment)
 
 
@@ -162,23 +158,6 @@ def request(options: Namespace, mode: str) -> Request:
         isolate=options.isolate,
     )
     return consistent(wanted)
-
-
-def check_suffix(choices: Sequence[Choice], wish: Wish, request: Request) -> None:
-    """Refuse to give 64-bit integers under names that say 32, unless that is asked for.
-
-    Raises
-    ------
-    BlaswheelError
-        If a suffix without 64 is asked for, no interface, and only ILP64 is there.
-    """
-    if wish.interface is not None or request.suffix is None or choices[0].interface != "ilp64":
-        return
-    raise BlaswheelError(
-        f"the suffix {request.suffix!r} stands for 32-bit integers, and only ILP64 is here "
-        f"({choices[0].library.title})",
-        f"{INSTALL['lp64']}, or say --interface ilp64 if 64-bit integers are meant",
-    )
 
 
 def _variable(name: str, values: Sequence[str]) -> str | None:

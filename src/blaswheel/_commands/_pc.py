@@ -72,7 +72,7 @@ def run(options: Namespace) -> int:
         )
     else:
         choices = [_select.choose(environment.libraries, asked.wish, environment.problems)]
-    _options.check_suffix(choices, asked.wish, request)
+    _select.check_suffix(choices[0], asked.wish, request.suffix)
     choices = _by_calls(choices, options, asked.wish)
     write = _write_set if options.dir is not None else _write_one
     offers = write(choices, request, options)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from blaswheel import _set, _verify
+from blaswheel import _select, _set, _verify
 from blaswheel._commands import _advice, _options
 
 TYPE_CHECKING = False
@@ -32,7 +32,7 @@ def prepare(options: Namespace, mode: str) -> tuple[Written, Environment]:
             environment.libraries, asked.wish, environment.problems, request, options.consumer
         )
     ]
-    _options.check_suffix(choices, asked.wish, request)
+    _select.check_suffix(choices[0], asked.wish, request.suffix)
     written = _set.write_cached(choices, request, options.consumer)
     _advice.choice(choices)
     if not request.native:
