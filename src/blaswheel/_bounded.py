@@ -82,7 +82,7 @@ class File:
     def at(self, offset: int, length: int, what: str) -> bytes:
         """Return ``length`` bytes at an offset; ``what`` they are is for the message."""
         if length > MAX_TABLE or offset + length > self.size:
-            raise self.error(f"the {what} lies outside the file")
+            raise self.error(f"outside the file: {what}")
         if not length:
             return b""
         self._file.seek(self.begin + offset)

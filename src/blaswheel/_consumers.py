@@ -48,8 +48,10 @@ def advice(library: Library, interface: str, consumer: str) -> str:
         "-Dblas=openblas": "looks for openblas only, not for MKL or others first",
         "-Dlapack=openblas": "takes LAPACK from the same library",
         "-Duse-ilp64=true": "else the 64-bit library is passed over or called with 32-bit integers",
-        f"-Dblas-symbol-suffix={suffix}": "else the suffix is detected, and SciPy ignores what it "
-        "detects",
+        f"-Dblas-symbol-suffix={suffix}": "else SciPy prints the suffix that it detects, and "
+        "ignores it"
+        if consumer == "scipy"
+        else "else NumPy takes the suffix that it detects",
         "-Dallow-noblas=false": "else NumPy builds without a BLAS when it finds none, and says "
         "nothing",
         "-Duse-g77-abi=true": "this library returns complex values through a hidden argument",

@@ -174,7 +174,7 @@ class _Image:
     def at(self, offset: int, length: int, what: str) -> bytes:
         """Return ``length`` bytes at a file offset."""
         if length > MAX_TABLE or offset + length > self.size:
-            raise self.error(f"the {what} lies outside the file")
+            raise self.error(f"outside the file: {what}")
         self.file.seek(offset)
         content = self.file.read(length)
         if len(content) != length:
@@ -186,7 +186,7 @@ class _Image:
         for start, end, offset, _ in self.loaded:
             if start <= address < end:
                 return offset + address - start, end - address
-        raise self.error(f"the {what} lies outside the file")
+        raise self.error(f"outside the file: {what}")
 
     def load(self, address: int, length: int, what: str) -> bytes:
         """Return ``length`` bytes at an address."""
@@ -194,7 +194,7 @@ class _Image:
             return b""
         offset, available = self.extent(address, what)
         if length > available:
-            raise self.error(f"the {what} lies outside its segment")
+            raise self.error(f"outside its segment: {what}")
         return self.at(offset, length, what)
 
     def words(self, content: bytes) -> memoryview:
@@ -494,4 +494,4 @@ def _version_needs(image: _Image, strings: _Strings) -> Iterator[tuple[str, str]
             if not step:
                 break
     except struct.error:
-        raise image.error(f"the {what} lies outside its segment") from None
+        raise image.error(f"outside its segment: {what}") from None

@@ -46,6 +46,8 @@ def survey(root: str | None = None, python: str | None = None) -> Environment:
     for distribution, info_dir in _discovery.distributions(_discovery.search_path(root, python)):
         files = _discovery.files(distribution, info_dir)
         if files is None:
+            if _is_telling(distribution.name) and not _has_file_list(info_dir):
+                problems.append(f"{distribution}: its list of files (RECORD) is missing")
             continue
         for path in _one_of_copies(files.libraries):
             problem = None
@@ -82,7 +84,7 @@ def one_file(path: str, environment: Environment) -> Library:
         ) from error
     if found is None:
         raise BlaswheelError(
-            f"{path}: exports no BLAS, CBLAS, LAPACK or LAPACKE routine",
+            f"{path}: is no BLAS: it exports no full set of BLAS, CBLAS, LAPACK or LAPACKE",
             "give the path of a BLAS library; blaswheel list shows those that are installed",
         )
     return found
@@ -131,6 +133,10 @@ def _one_of_copies(paths: tuple[str, ...]) -> list[str]:
         if key not in kept or len(path) < len(kept[key]):
             kept[key] = path
     return list(dict.fromkeys(kept.values()))
+
+
+def _has_file_list(info_dir: str) -> bool:
+    return os.path.exists(os.path.join(info_dir, "RECORD"))
 
 
 def _is_telling(path: str) -> bool:

@@ -23,6 +23,15 @@ def cache_dir(environ: Mapping[str, str] = os.environ) -> str:
     if chosen:
         return os.path.abspath(chosen)
     home = os.path.expanduser("~")
+    if not os.path.isabs(home):
+        # A user without HOME and without an entry in the password file.
+        home = f"/var/tmp/blaswheel-{os.geteuid()}"
+        os.makedirs(home, mode=0o700, exist_ok=True)
+        if not _is_ours(home):
+            raise BlaswheelError(
+                f"there is no home folder for the cache, and {home} is another user's",
+                "set BLASWHEEL_CACHE_DIR to a folder of yours",
+            )
     if sys.platform == "win32":
         base = environ.get("LOCALAPPDATA") or os.path.join(home, "AppData", "Local")
         return os.path.join(base, "blaswheel", "Cache")
@@ -38,15 +47,26 @@ def cache_dir(environ: Mapping[str, str] = os.environ) -> str:
 def write_atomically(path: str, content: bytes) -> None:
     """Write ``content`` to ``path`` by way of a temporary file beside it, creating its folder.
 
+    A symbolic link stays one: what it leads to is written. So does a device or a pipe, into which
+    the content goes as it is.
+
     Raises
     ------
     BlaswheelError
         If it can't be written; nothing is left behind.
     """
+    if os.path.isdir(path):
+        raise BlaswheelError(f"can't write {path}: it is a folder", "give the path of a file")
+    if os.path.islink(path):
+        path = os.path.realpath(path)
     folder = os.path.dirname(os.path.abspath(path))
     temporary = os.path.join(folder, f".{os.path.basename(path)}.{os.getpid()}.tmp")
     try:
         os.makedirs(folder, exist_ok=True)
+        if os.path.exists(path) and not os.path.isfile(path):
+            with open(path, "wb") as file:
+                file.write(content)
+            return
         try:
             with open(temporary, "wb") as file:
                 file.write(content)
@@ -57,6 +77,23 @@ def write_atomically(path: str, content: bytes) -> None:
             except OSError:
                 pass
             raise
+    except OSError as error:
+        raise BlaswheelError(
+            f"can't write {path}: {error.strerror or error}",
+            "choose a folder that you can write to",
+        ) from error
+
+
+def make_folder(path: str) -> None:
+    """Create the folder ``path`` if it is not there.
+
+    Raises
+    ------
+    BlaswheelError
+        If it can't be made.
+    """
+    try:
+        os.makedirs(path, exist_ok=True)
     except OSError as error:
         raise BlaswheelError(
             f"can't write {path}: {error.strerror or error}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 
+from blaswheel import _pkgconfig
 from blaswheel._errors import BlaswheelError
 
 TYPE_CHECKING = False
@@ -15,8 +16,15 @@ if TYPE_CHECKING:
 _TRIED = {"blas": "ddot", "lapack": "dgesv", "cblas": "cblas_ddot", "lapacke": "LAPACKE_dgesv"}
 
 
-def check(offer: Offer) -> None:
+def check(offer: Offer, text: str, folder: str | None) -> None:
     """Link a program that uses one routine of each API, with ``$CC`` or ``cc``.
+
+    Parameters
+    ----------
+    text : str
+        That of the ``.pc`` file: what a pkg-config reads of it is linked with, where there is one.
+    folder : str, optional
+        The file's, if its paths are relative to it.
 
     Raises
     ------
@@ -36,11 +44,14 @@ def check(offer: Offer) -> None:
     lines = [f"extern char {name}[];" for name in names]
     lines += ["int main(void) { return 0", *(f"+ ({name} == 0)" for name in names), "; }"]
     compiler = shlex.split(os.environ.get("CC") or "cc")
-    with tempfile.TemporaryDirectory() as folder:
-        source = os.path.join(folder, "check.c")
+    with tempfile.TemporaryDirectory() as scratch:
+        source = os.path.join(scratch, "check.c")
         with open(source, "w", encoding="ascii") as file:
             file.write("\n".join(lines) + "\n")
-        command = [*compiler, source, *offer.link_args(), "-o", os.path.join(folder, "check")]
+        flags = _read_back(text, folder or scratch)
+        if flags is None:
+            flags = offer.link_args()
+        command = [*compiler, source, *flags, "-o", os.path.join(scratch, "check")]
         try:
             reply = subprocess.run(
                 command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
@@ -56,3 +67,27 @@ def check(offer: Offer) -> None:
             f"--check-link: {compiler[0]} does not link {offer.library.title}: {complaint}",
             "blaswheel show tells what the library has",
         )
+
+
+def _read_back(text: str, folder: str) -> list[str] | None:
+    """Return the link flags that pkg-config reads from a file in ``folder``; None without one."""
+    import subprocess
+
+    try:
+        program = _pkgconfig.working(os.environ)
+    except BlaswheelError:
+        return None
+    path = os.path.join(folder, f".blaswheel-check-{os.getpid()}.pc")
+    try:
+        with open(path, "wb") as file:
+            file.write(text.encode("utf-8", "surrogateescape"))
+        reply = subprocess.run(
+            [program, "--libs", path],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            check=False,
+        )
+    finally:
+        if os.path.exists(path):
+            os.unlink(path)
+    return shlex.split(os.fsdecode(reply.stdout))

@@ -182,7 +182,7 @@ def interface_for(suffix: str | None, interface: str | None) -> str | None:
     if suffix is not None and "64" in suffix:
         if interface == "lp64":
             raise UsageError(
-                f"--symbol-suffix {suffix} means 64-bit integers, --interface lp64 means 32-bit",
+                f"the suffix {suffix} means 64-bit integers, the interface lp64 means 32-bit",
                 "give --interface ilp64, or a suffix without 64",
             )
         return "ilp64"

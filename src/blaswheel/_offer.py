@@ -300,5 +300,5 @@ def _in_place(place: Place, write: Callable[[], None]) -> None:
             raise
         raise BlaswheelError(
             error.message,
-            "use --dir DIR to have everything in a folder of yours, or set BLASWHEEL_CACHE_DIR",
+            "use pc --dir DIR to have all in a folder of yours, or set BLASWHEEL_CACHE_DIR",
         ) from error

@@ -187,7 +187,8 @@ def fields(offer: Offer, name: str, paths: Paths) -> Fields:
         "provider": f"{provider.name}=={provider.version}" if provider else "",
         "openblas_config": _openblas_config(library, offer.interface),
     }
-    version = library.version or (provider.version if provider else "")
+    # A file without a version satisfies no reader: pkg-config refuses it.
+    version = library.version or (provider.version if provider else "0")
     return Fields(
         name=name,
         description=f"{vendor.title} ({offer.interface.upper()}: {bits} integers{threads})",

@@ -125,7 +125,7 @@ class _Image:
             if section.begin <= address < section.end:
                 self.recent = section
                 return section
-        raise self.file.error(f"the {what} lies outside the file")
+        raise self.file.error(f"outside the file: {what}")
 
     def read(self, section: _Section, begin: int, end: int) -> tuple[bytes, int]:
         """Return the content of a part of a section, or of more, and the address of its start.
@@ -151,7 +151,7 @@ class _Image:
         section = self.section(address, what)
         end = address + length
         if end > section.end:
-            raise self.file.error(f"the {what} lies outside its section")
+            raise self.file.error(f"outside its section: {what}")
         content, begin = self.read(section, address, end)
         return content[address - begin : end - begin]
 

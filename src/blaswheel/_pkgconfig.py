@@ -44,6 +44,11 @@ def working(environ: Mapping[str, str]) -> str:
     )
 
 
+def is_same(named: str, program: str, environ: Mapping[str, str]) -> bool:
+    """Tell whether a program named in the environment is the one at a path."""
+    return (shutil.which(named, path=environ.get("PATH")) or named) == program
+
+
 def folder_for(program: str, environ: Mapping[str, str]) -> str | None:
     """Return a folder whose ``pkg-config`` is ``program``, for those that don't read PKG_CONFIG.
 

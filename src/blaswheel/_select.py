@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from blaswheel._discovery import normalised
-from blaswheel._errors import BlaswheelError
+from blaswheel._errors import BlaswheelError, UsageError
 from blaswheel._record import Record
 
 TYPE_CHECKING = False
@@ -20,6 +20,8 @@ INSTALL = {
     "lp64": "pip install scipy-openblas32",
     "ilp64": "pip install scipy-openblas64",
 }
+#: How the names of distributions begin that are known to carry a BLAS.
+PROVIDERS = ("scipy-openblas", "cmeel-openblas", "mkl-", "nvpl-")
 #: Where LIBRARY is an implementation: the distribution that has it.
 INSTALL_FOR = {
     "openblas": INSTALL["lp64"],
@@ -74,6 +76,11 @@ def wish(
     BlaswheelError
         If the command line and ``BLASWHEEL_PROVIDER`` name different providers.
     """
+    if library is not None and provider is None and "==" in library and not is_path(library):
+        library, provider = None, library
+    for text in (provider, environ.get("BLASWHEEL_PROVIDER")):
+        if text and not all(text.split("==", 1)):
+            raise UsageError(f"{text!r}: a name or a version is missing", "give NAME==VERSION")
     forced = environ.get("BLASWHEEL_PROVIDER") or None
     if forced is None:
         return Wish(library=library, provider=provider, interface=interface)
@@ -235,7 +242,17 @@ def _is_named(library: Library, wanted: Wish) -> bool:
 
 def is_path(text: str) -> bool:
     """Tell whether LIBRARY is a path rather than a provider's or an implementation's name."""
-    return os.sep in text or (os.altsep is not None and os.altsep in text) or ".so" in text
+    if os.sep in text or (os.altsep is not None and os.altsep in text) or ".so" in text:
+        return True
+    return os.path.isfile(text)
+
+
+def _how_to_install(who: str) -> str:
+    """Return what to do for a name that is not here: no typo is to be installed from PyPI."""
+    name = normalised(who.partition("==")[0])
+    if name.startswith(PROVIDERS):
+        return f"pip install {who}"
+    return INSTALL_FOR.get(who.lower(), "blaswheel list shows the names of what is here")
 
 
 def _not_there(
@@ -255,5 +272,5 @@ def _not_there(
     have = ", ".join(dict.fromkeys(one.title for one in sorted(libraries, key=rank)))
     return BlaswheelError(
         f"{how} {who}, which is not in this environment",
-        INSTALL_FOR.get(who.lower(), f"pip install {who}") + (f"; here: {have}" if have else ""),
+        _how_to_install(who) + (f"; here: {have}" if have else ""),
     )

@@ -49,7 +49,7 @@ def write(
     relocatable: bool = False,
     place: Place | None = None,
     sysroot: str | None = None,
-    check: Callable[[Offer], None] = lambda offer: None,
+    check: Callable[[Offer, str, str | None], None] | None = None,
 ) -> Written:
     """Write the set for one library per interface to ``folder``.
 
@@ -65,26 +65,26 @@ def write(
     place : Place, optional
         Where archives and headers go; by default ``folder``.
     check : callable
-        Called with each offer before any ``.pc`` file is written; it raises if it is not right.
+        Called with each offer, the text of its file, and the file's folder if paths are relative
+        to it, before any file is written; it raises if something is not right.
     """
     where = place or Place(folder=folder)
     offers = []
-    texts: dict[str, bytes] = {}
+    texts: dict[str, str] = {}
     paths = _pc.Paths(folder if relocatable else None, sysroot)
     for choice in choices:
         offer = _offer.make(choice.library, choice.interface, request, where)
-        check(offer)
         offers.append(offer)
         names = [native_name(offer, consumer)] if request.native else _pc.set_names(offer)
-        for name in names:
-            texts[name] = _pc.text(_pc.fields(offer, name, paths)).encode(
-                "utf-8", "surrogateescape"
-            )
+        texts |= {name: _pc.text(_pc.fields(offer, name, paths)) for name in names}
+        if check is not None and names:
+            check(offer, texts[names[0]], folder if relocatable else None)
     if not texts:
         raise BlaswheelError(
             "there is no library to write a set for", "blaswheel list shows what is there"
         )
-    for name, content in texts.items():
+    for name, text in texts.items():
+        content = text.encode("utf-8", "surrogateescape")
         _files.write_atomically(os.path.join(folder, f"{name}.pc"), content)
     _remove_stale(folder, set(texts))
     return Written(folder=folder, offers=tuple(offers), names=tuple(texts))
@@ -124,7 +124,12 @@ def choices_for(
         return [first]
 
 
-def write_cached(choices: Sequence[Choice], request: Request, consumer: str | None) -> Written:
+def write_cached(
+    choices: Sequence[Choice],
+    request: Request,
+    consumer: str | None,
+    sysroot: str | None = None,
+) -> Written:
     """Write the set into the cache, in a folder named by what it is made from."""
     cache = _files.cache_dir()
     parts = [repr(request), consumer or ""]
@@ -133,5 +138,10 @@ def write_cached(choices: Sequence[Choice], request: Request, consumer: str | No
         parts += [choice.interface, choice.library.path, str(stat.st_size), str(stat.st_mtime_ns)]
     folder = os.path.join(cache, "sets", _files.digest(*parts))
     return write(
-        folder, choices, request, consumer=consumer, place=Place(folder=cache, is_cache=True)
+        folder,
+        choices,
+        request,
+        consumer=consumer,
+        place=Place(folder=cache, is_cache=True),
+        sysroot=sysroot,
     )

@@ -75,13 +75,13 @@ def _by_calls(choice: Choice, wanted: str | None) -> Choice:
     for line in (*_verify.disagreements(library, verdict), *verdict.warnings):
         say(line)
     called = _verify.apply(library, verdict)
-    interface = choice.interface
-    if interface not in called.interfaces():
+    if choice.interface not in called.interfaces():
         if wanted is not None:
             shown = called.interface.upper()
             raise BlaswheelError(
                 f"calls show {library.title} to be {shown}, not {wanted.upper()}",
                 f"ask for --interface {called.interface}, or for another library",
             )
-        interface = called.interface
-    return choice.replace(library=called, interface=interface)
+        # What was said of the choice was said of the other interface.
+        return choice.replace(library=called, interface=called.interface, notes=())
+    return choice.replace(library=called)

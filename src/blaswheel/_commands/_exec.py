@@ -40,7 +40,11 @@ def run(options: Namespace) -> int:
         raise UsageError("no command to run", "blaswheel exec [OPTIONS] -- CMD [ARG ...]")
     written, _ = prepare(options, "origin")
     environ = dict(os.environ)
-    environ["PKG_CONFIG"] = program = _pkgconfig.working(environ)
+    program = _pkgconfig.working(environ)
+    asked = environ.get("PKG_CONFIG")
+    if asked and not _pkgconfig.is_same(asked, program, environ):
+        _options.say(f"PKG_CONFIG is {asked}, which reads no file; using {program}")
+    environ["PKG_CONFIG"] = program
     own = _pkgconfig.folder_for(program, environ)
     if own is not None:
         _prepend(environ, "PATH", [own])

@@ -160,6 +160,11 @@ def request(options: Namespace, mode: str) -> Request:
     return consistent(wanted)
 
 
+def sysroot() -> str | None:
+    """Return the folder that pkg-config puts before the paths of a file, if there is one."""
+    return os.environ.get("PKG_CONFIG_SYSROOT_DIR") or None
+
+
 def _variable(name: str, values: Sequence[str]) -> str | None:
     value = os.environ.get(name)
     if not value:

@@ -9,7 +9,12 @@ from blaswheel._errors import UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import NoReturn
+
+
+#: Options whose empty value means something.
+MAY_BE_EMPTY = ("symbol_prefix", "symbol_suffix")
 
 
 class Parser(argparse.ArgumentParser):
@@ -23,6 +28,18 @@ class Parser(argparse.ArgumentParser):
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
+
+    def parse_args(  # type: ignore[override]
+        self, args: Sequence[str], namespace: None = None
+    ) -> argparse.Namespace:
+        """Parse; an empty value is one that somebody forgot to set, but for a prefix or suffix."""
+        options = super().parse_args(args, namespace)
+        for name, value in vars(options).items():
+            if value == "" and name not in MAY_BE_EMPTY:
+                raise UsageError(
+                    f"the value of {name.replace('_', '-')} is empty", "give one, or leave it out"
+                )
+        return options
 
     def error(self, message: str) -> NoReturn:
         """Raise a `UsageError` instead of exiting."""

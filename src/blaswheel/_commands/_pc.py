@@ -96,7 +96,7 @@ def _write_set(choices: list[Choice], request: Request, options: Namespace) -> t
         request,
         consumer=options.consumer,
         relocatable=options.relocatable,
-        sysroot=_sysroot(),
+        sysroot=_options.sysroot(),
         check=_check(options),
     )
     if options.native_file is not None:
@@ -110,11 +110,15 @@ def _write_one(choices: list[Choice], request: Request, options: Namespace) -> t
     beside = folder if options.relocatable else None
     place = cache() if beside is None else Place(folder=beside)
     offer = _offer.make(choices[0].library, choices[0].interface, request, place)
-    _check(options)(offer)
     name = _pc.default_name(offer)
     if options.output:
         name = os.path.splitext(os.path.basename(options.output))[0]
-    text = _pc.text(_pc.fields(offer, name, _pc.Paths(beside, _sysroot())))
+    text = _pc.text(_pc.fields(offer, name, _pc.Paths(beside, _options.sysroot())))
+    check = _check(options)
+    if check is not None:
+        if beside is not None:
+            _files.make_folder(beside)
+        check(offer, text, beside)
     if options.output:
         _files.write_atomically(options.output, text.encode("utf-8", "surrogateescape"))
     else:
@@ -122,13 +126,9 @@ def _write_one(choices: list[Choice], request: Request, options: Namespace) -> t
     return (offer,)
 
 
-def _sysroot() -> str | None:
-    return os.environ.get("PKG_CONFIG_SYSROOT_DIR") or None
-
-
-def _check(options: Namespace) -> Callable[[Offer], None]:
+def _check(options: Namespace) -> Callable[[Offer, str, str | None], None] | None:
     if not options.check_link:
-        return lambda offer: None
+        return None
     from blaswheel import _linkcheck
 
     return _linkcheck.check

@@ -24,16 +24,15 @@ def prepare(options: Namespace, mode: str) -> tuple[Written, Environment]:
         The command's default runtime mode.
     """
     asked = _options.asked(options)
-    request = _options.request(options, mode)
-    environment = asked.environment
-    choices = [
-        choice.replace(library=_verify.as_known(choice.library))
-        for choice in _set.choices_for(
-            environment.libraries, asked.wish, environment.problems, request, options.consumer
-        )
-    ]
+    # No run path relative to a module leads to an isolated copy in the cache.
+    request = _options.request(options, "link" if options.isolate else mode)
+    known = tuple(_verify.as_known(one) for one in asked.environment.libraries)
+    environment = asked.environment.replace(libraries=known)
+    choices = _set.choices_for(
+        environment.libraries, asked.wish, environment.problems, request, options.consumer
+    )
     _select.check_suffix(choices[0], asked.wish, request.suffix)
-    written = _set.write_cached(choices, request, options.consumer)
+    written = _set.write_cached(choices, request, options.consumer, _options.sysroot())
     _advice.choice(choices)
     if not request.native:
         _advice.shadow(written.folder, native=False)

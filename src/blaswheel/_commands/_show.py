@@ -6,6 +6,7 @@ import sys
 
 from blaswheel import _consumers, _select, _verify
 from blaswheel._commands import _options
+from blaswheel._errors import BlaswheelError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,6 +38,10 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Print what is known."""
+    if options.consumer is not None and options.json:
+        raise UsageError(
+            "--for prints options for people, --json does not", "leave one of them out"
+        )
     asked = _options.asked(options)
     environment, wish = asked.environment, asked.wish
     if wish.library or wish.provider:
@@ -51,6 +56,11 @@ def run(options: Namespace) -> int:
     if interface not in library.interfaces():
         interface = library.interface
     if options.consumer is not None:
+        if not library.linkable:
+            raise BlaswheelError(
+                f"{library.title} can't be linked against: {library.reason}",
+                "blaswheel list shows what can be",
+            )
         sys.stdout.write(_consumers.advice(library, interface, options.consumer))
     elif options.json:
         import json

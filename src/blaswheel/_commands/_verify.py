@@ -120,12 +120,14 @@ def run(options: Namespace) -> int:
             further += _cores(library, children, has, seconds)
         if options.against is not None:
             other = _other(options.against, environment)
+            if os.path.realpath(other.path) == os.path.realpath(library.path):
+                raise UsageError("--against names the same library", "name another one")
             further += _against(applied, other, children, seconds)
         wrong = [stage for stage in further if stage.outcome == "failed"]
         verdict = verdict.replace(
             stages=(*verdict.stages, *further),
             ok=not wrong,
-            failure=wrong[0].detail if wrong else "",
+            failure=_failure(library, wrong[0]) if wrong else "",
             hint=wrong[0].hint if wrong else "",
         )
     warnings = (*verdict.warnings, *_leaks(applied))
@@ -279,18 +281,27 @@ def _against(library: Library, other: Library, run: _verify.Runner, seconds: flo
                 )
                 told = _verdict.parse(child.output)
                 wrong = _verdict.what_is_wrong(child, told, {}, victim.implementation)
-                order = f"{_short(first)}, then {_short(second)} in one scope: {_short(victim)}"
+                order = f"in one scope: {_short(first)}, then {_short(second)}"
+                what = wrong[0] if wrong else "computes right"
                 found.append(
                     _verdict.Stage(
                         name="against",
                         outcome="failed" if wrong else told.values.get("against", "unknown"),
-                        detail=f"{order} {wrong[0] if wrong else 'computes right'}",
+                        detail=f"{_short(victim)} {what} ({order})",
                         hint="open each RTLD_LOCAL, or link a copy made by blaswheel isolate"
                         if wrong
                         else "",
                     )
                 )
     return found
+
+
+def _failure(library: Library, stage: Stage) -> str:
+    """Return what a failed stage says of a library, to be read after its name."""
+    own = stage.detail.removeprefix(f"{_short(library)} ")
+    if own == stage.detail and stage.name == "against":
+        return f"spoils another library: {own}"
+    return own
 
 
 def _short(library: Library) -> str:
