@@ -57,13 +57,14 @@ def write_atomically(path: str, content: bytes) -> None:
     """
     if os.path.isdir(path):
         raise BlaswheelError(f"can't write {path}: it is a folder", "give the path of a file")
-    if os.path.islink(path):
+    is_special = os.path.exists(path) and not os.path.isfile(path)
+    if os.path.islink(path) and not is_special:
         path = os.path.realpath(path)
     folder = os.path.dirname(os.path.abspath(path))
     temporary = os.path.join(folder, f".{os.path.basename(path)}.{os.getpid()}.tmp")
     try:
         os.makedirs(folder, exist_ok=True)
-        if os.path.exists(path) and not os.path.isfile(path):
+        if is_special:
             with open(path, "wb") as file:
                 file.write(content)
             return

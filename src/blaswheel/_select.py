@@ -252,7 +252,7 @@ def _how_to_install(who: str) -> str:
     name = normalised(who.partition("==")[0])
     if name.startswith(PROVIDERS):
         return f"pip install {who}"
-    return INSTALL_FOR.get(who.lower(), "blaswheel list shows the names of what is here")
+    return INSTALL_FOR.get(who.lower(), "")
 
 
 def _not_there(
@@ -272,5 +272,6 @@ def _not_there(
     have = ", ".join(dict.fromkeys(one.title for one in sorted(libraries, key=rank)))
     return BlaswheelError(
         f"{how} {who}, which is not in this environment",
-        _how_to_install(who) + (f"; here: {have}" if have else ""),
+        "; ".join(filter(None, (_how_to_install(who), f"here: {have}" if have else "")))
+        or "blaswheel list shows what is here",
     )

@@ -43,9 +43,15 @@ def both(wheels: Wheels, tmp_path_factory: pytest.TempPathFactory) -> list[Path]
     return [wheels.unpacked(spec) for spec in (LP64, ILP64, NUMPY)]
 
 
-def test_table(blaswheel: Blaswheel, both: Sequence[Path]) -> None:
-    done = blaswheel("list", on=both)
-    assert blaswheel(on=both).stdout == done.stdout
+@pytest.fixture
+def unknown(tmp_path: Path) -> dict[str, str]:
+    """What makes blaswheel forget that it ever called a library."""
+    return {"BLASWHEEL_CACHE_DIR": str(tmp_path / "no-cache")}
+
+
+def test_table(blaswheel: Blaswheel, both: Sequence[Path], unknown: dict[str, str]) -> None:
+    done = blaswheel("list", on=both, environ=unknown)
+    assert blaswheel(on=both, environ=unknown).stdout == done.stdout
     assert done.stderr == ""
     heading, lp64, ilp64, vendored = done.stdout.splitlines()
     columns = ["LIBRARY", "VERSION", "INTERFACE", "VERIFIED", "NAMES", "APIS", "LINKABLE"]
@@ -67,8 +73,10 @@ def test_options_without_a_command_are_those_of_list(blaswheel: Blaswheel, wheel
     assert blaswheel("--root", root).stdout == blaswheel("list", "--root", root).stdout
 
 
-def test_list_json_is_as_specified(blaswheel: Blaswheel, both: Sequence[Path]) -> None:
-    done = blaswheel("list", "--json", on=both)
+def test_list_json_is_as_specified(
+    blaswheel: Blaswheel, both: Sequence[Path], unknown: dict[str, str]
+) -> None:
+    done = blaswheel("list", "--json", on=both, environ=unknown)
     document = json.loads(done.stdout)
     assert list(document) == ["schema", "libraries"]
     assert document["schema"] == 1
@@ -149,9 +157,21 @@ def test_facts_of_the_real_wheels(
     assert one["linkable"] and one["reason"] == ""
 
 
-def test_show_tells_what_list_has_no_room_for(blaswheel: Blaswheel, wheels: Wheels) -> None:
+def test_what_calls_showed_is_remembered(
+    blaswheel: Blaswheel, both: Sequence[Path], unknown: dict[str, str]
+) -> None:
+    blaswheel("pc", on=both, environ=unknown)
+    done = blaswheel("list", "--json", on=both, environ=unknown)
+    called, other, _ = json.loads(done.stdout)["libraries"]
+    assert called["verified"] and called["complex_return"] == "register"
+    assert not other["verified"]
+
+
+def test_show_tells_what_list_has_no_room_for(
+    blaswheel: Blaswheel, wheels: Wheels, unknown: dict[str, str]
+) -> None:
     root = wheels.unpacked(LP64)
-    text = blaswheel("show", "--root", root).stdout
+    text = blaswheel("show", "--root", root, environ=unknown).stdout
     assert text.startswith(f"scipy-openblas32 {NEWEST}\n")
     for expected in (
         "libscipy_openblas.so",
