@@ -41,8 +41,12 @@ def check(offer: Offer, text: str, folder: str | None) -> None:
             names.append(family.prefix + stem + family.suffix)
         else:
             names.append(offer.names.scheme.name(stem, fortran=api in ("blas", "lapack")))
-    lines = [f"extern char {name}[];" for name in names]
-    lines += ["int main(void) { return 0", *(f"+ ({name} == 0)" for name in names), "; }"]
+    # In a table: a compiler knows that no function's address is zero, and would leave out a test.
+    lines = [f"void {name}(void);" for name in names]
+    lines += [
+        f"void (*const volatile used[])(void) = {{{', '.join(names)}}};",
+        "int main(void) { return used[0] == 0; }",
+    ]
     compiler = shlex.split(os.environ.get("CC") or "cc")
     with tempfile.TemporaryDirectory() as scratch:
         source = os.path.join(scratch, "check.c")

@@ -13,6 +13,8 @@ from tests.cli.building import build, works
 from tests.cli.sites import ILP64, LP64, NEWEST, NUMPY, Blaswheel, fields, python_path
 from tests.support import Wheels
 
+pytestmark = pytest.mark.tool("cc")
+
 Run = Callable[..., Any]
 
 

@@ -13,6 +13,8 @@ import pytest
 from tests.cli.sites import ILP64, LP64, NEWEST, Blaswheel, distribution, fields, snapshot
 from tests.support import Wheels
 
+pytestmark = pytest.mark.tool("cc", "nm")
+
 LIBRARY = "scipy_openblas32/lib/libscipy_openblas.so"
 OUTPUTS = [[], ["-o", "{}/out/x.pc"], ["--dir", "{}/out"]]
 

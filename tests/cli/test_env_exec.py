@@ -17,6 +17,8 @@ from tests.cli.building import build, flags
 from tests.cli.sites import ILP64, LP64, Blaswheel, copy, python_path
 from tests.support import Wheels
 
+pytestmark = pytest.mark.tool("cc", "pkg-config")
+
 ODD = '/a b/ünï $x `y` "q" it\'s \\z %P% !'
 BROKEN_RELEASES = ["2.5.1.post2", "3.0.1.post0"]
 

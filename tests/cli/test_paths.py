@@ -14,6 +14,8 @@ from tests.cli.building import build, flags, source, works
 from tests.cli.sites import LP64, Blaswheel, copy, python_path, snapshot
 from tests.support import Venv, Wheels
 
+pytestmark = pytest.mark.tool("cc", "pkg-config", "meson", "ninja")
+
 NAMES = {
     "space": "with  two spaces",
     "unicode": "ünï κ",

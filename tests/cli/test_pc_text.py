@@ -13,6 +13,8 @@ from tests.cli.building import build, flags, works
 from tests.cli.sites import ILP64, LP64, NEWEST, Blaswheel, copy, fields, python_path
 from tests.support import Venv, Wheels
 
+pytestmark = pytest.mark.tool("cc", "pkg-config")
+
 VARIABLES = [
     "libdir",
     "includedir",

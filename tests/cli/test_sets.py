@@ -14,6 +14,8 @@ from tests.cli.building import build, flags, source, works
 from tests.cli.sites import ILP64, LP64, Blaswheel, fields
 from tests.support import Wheels
 
+pytestmark = pytest.mark.tool("cc", "pkg-config", "meson")
+
 PLAIN = ["blas", "cblas", "lapack", "lapacke", "openblas"]
 PLAIN_64 = [f"{name}64" for name in PLAIN]
 BOTH = (LP64, ILP64)
@@ -143,7 +145,6 @@ def test_foreign_files_are_left_alone(
     assert (folder / "zlib.pc").read_text() == foreign["zlib.pc"]
 
 
-@pytest.mark.tool("pkg-config")
 def test_each_file_serves_its_api(
     write: Callable[..., tuple[list[str], str]],
     blaswheel: Blaswheel,
