@@ -20,7 +20,8 @@ PKG_CONFIG_PATH, a pkg-config that works, and the library's folder on the loader
 EXAMPLE = """examples:
   blaswheel exec -- meson setup build
   blaswheel exec -- ./prog
-  blaswheel exec --native --for numpy --interface ilp64 -- pip wheel --no-binary numpy numpy
+  blaswheel exec --native --for numpy --interface ilp64 -- \\
+    pip wheel --no-cache-dir --no-binary numpy numpy
 """
 #: What the loader searches before the system's folders.
 LOADER_PATH = {"darwin": "DYLD_LIBRARY_PATH", "win32": "PATH"}.get(sys.platform, "LD_LIBRARY_PATH")
