@@ -1,8 +1,8 @@
 """Whole processes beside each other: what ``blaswheel pc`` adds to a configure step.
 
 Runs every command in turn, A B C A B C, and prints each one's median and its median ratio to a bare
-interpreter's in the same round. Needs an environment with blaswheel and scipy-openblas64; a peer that
-is not there is named.
+interpreter's in the same round. Needs an environment with blaswheel and scipy-openblas64; a peer
+that is not there is named.
 """
 
 from __future__ import annotations
@@ -62,9 +62,9 @@ def main() -> None:
     for _ in range(rounds):
         for name, command in present.items():
             times[name].append(seconds(command))
+    machine = f"{os.cpu_count()} CPUs, {platform.platform()}"
     lines = [
-        f"Python {platform.python_version()}, {os.cpu_count()} CPUs, {platform.platform()}; "
-        f"medians of {rounds}",
+        f"Python {platform.python_version()}, {machine}; medians of {rounds}",
         f"{'command':40} {'ms':>8} {'ratio':>8}",
     ]
     for name, values in times.items():
