@@ -109,21 +109,20 @@ def link_args(
     The archive goes directly before the library, as ``-L -l``: after it, ``--as-needed`` drops
     the library; as a path, CMake puts it before the objects. In ``origin`` mode the linker's own
     spelling keeps Meson from resolving the library, for which it would record an absolute run
-    path that meson-python keeps.
+    path that meson-python keeps. Else no two ``-Wl,`` are neighbours, since pkgconf 1.8 joins
+    those and loses the backslash before a space.
     """
     spelling = "-Wl,{}" if mode == "origin" else "{}"
-    args: list[str] = []
+    args = [f"-Wl,-rpath,{directory}"] if mode == "absolute" else []
     if alias:
         args += [spelling.format(f"-L{alias[0]}"), spelling.format(f"-l{alias[1]}")]
     args.append(spelling.format(f"-L{directory}"))
+    if elf:
+        args.append(f"-Wl,-rpath-link,{directory}")
     args += [spelling.format(f"-l{name}") for name in library]
     if no_static:
         # In the linker's own spelling: Meson looks through -L folders by how near they are to the
         # .pc file, not in order, and would take what is there for the library.
         args.append(f"-Wl,-L{no_static}")
-    if elf:
-        args.append(f"-Wl,-rpath-link,{directory}")
-    if mode == "absolute":
-        args.append(f"-Wl,-rpath,{directory}")
     args += [f"-Wl,-rpath,{entry}" for entry in run_paths]
     return args
