@@ -273,7 +273,9 @@ def test_two_widths_in_one_scope_crash_and_verify_shows_it(
     )
     assert done.returncode == 1
     last = done.stdout.splitlines()[-1]
-    assert "(in one scope: scipy-openblas64 0.3.34.481.3, then scipy-openblas32 0.3.34.481.3)" in last
+    assert (
+        "(in one scope: scipy-openblas64 0.3.34.481.3, then scipy-openblas32 0.3.34.481.3)" in last
+    )
     assert "blaswheel isolate" in done.stderr
     shown = venv.run("blaswheel", "show", "scipy-openblas64").stdout
     assert "namespace-leak" in shown
