@@ -87,11 +87,19 @@ def _read_back(text: str, folder: str) -> list[str] | None:
             file.write(text.encode("utf-8", "surrogateescape"))
         reply = subprocess.run(
             [program, "--libs", path],
+            # PyPI's pkgconf warns where this is not set.
+            env={**os.environ, "PKG_CONFIG_PATH": folder},
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            capture_output=True,
             check=False,
         )
     finally:
         if os.path.exists(path):
             os.unlink(path)
+    if reply.returncode != 0:
+        lines = os.fsdecode(reply.stderr).splitlines()
+        raise BlaswheelError(
+            f"--check-link: {program} can't read the file: {lines[0] if lines else 'no message'}",
+            "leave --check-link out, or name another pkg-config in PKG_CONFIG",
+        )
     return shlex.split(os.fsdecode(reply.stdout))
