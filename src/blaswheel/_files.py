@@ -61,7 +61,7 @@ def write_atomically(path: str, content: bytes) -> None:
     if os.path.islink(path) and not is_special:
         path = os.path.realpath(path)
     folder = os.path.dirname(os.path.abspath(path))
-    temporary = os.path.join(folder, f".{os.path.basename(path)}.{os.getpid()}.tmp")
+    temporary = os.path.join(folder, f".{os.path.basename(path)}.{os.urandom(4).hex()}.tmp")
     try:
         os.makedirs(folder, exist_ok=True)
         if is_special:
@@ -194,7 +194,7 @@ def symlink(target: str, link: str) -> None:
             return
     except OSError:
         pass
-    temporary = f"{link}.{os.getpid()}.tmp"
+    temporary = f"{link}.{os.urandom(4).hex()}.tmp"
     os.symlink(target, temporary)
     os.replace(temporary, link)
 
