@@ -15,9 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#if defined(__x86_64__)
-#include <xmmintrin.h>
-#endif
 
 #define MAX_ARGUMENTS 512
 #define MAX_COMMAND_LINE 65536
@@ -206,25 +203,6 @@ long platform_cpus(void)
     for (; process != 0; process &= process - 1)
         ++count;
     return count;
-}
-
-int platform_float_control(uint64_t *word, uint64_t *flush_bits)
-{
-#if defined(__x86_64__)
-    *word = _mm_getcsr();
-    *flush_bits = UINT64_C(0x8040); /* FTZ, bit 15; DAZ, bit 6 */
-    return 0;
-#elif defined(__aarch64__)
-    uint64_t control;
-    __asm__ volatile("mrs %0, fpcr" : "=r"(control));
-    *word = control;
-    *flush_bits = UINT64_C(1) << 24; /* FZ */
-    return 0;
-#else
-    (void)word;
-    (void)flush_bits;
-    return -1;
-#endif
 }
 
 void platform_signal_handlers(char *text, size_t size)
