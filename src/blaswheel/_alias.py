@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import struct
 
+from blaswheel import _files
 from blaswheel._errors import BlaswheelError
 from blaswheel._stubs import stub
 
@@ -44,16 +45,10 @@ def name(aliases: Mapping[str, str], machine: str, *, visibility: str = "hidden"
     The digits are a 64-bit hash over all that decides the archive's bytes, so that no two archives
     meet under one name. The file is ``lib<name>.a``.
     """
-    try:
-        # The same function as hashlib's, without loading OpenSSL.
-        from _blake2 import blake2b
-    except ImportError:
-        from hashlib import blake2b
-
     lines = [f"{_FORMAT} {machine} {visibility}"]
     lines += [f"{offered} {native}" for offered, native in _needed(aliases)]
-    text = "\n".join(lines).encode("utf-8", "surrogateescape")
-    return f"blaswheel_{stem}_{blake2b(text, digest_size=8).hexdigest()}"
+    text = "\n".join(lines)
+    return f"blaswheel_{stem}_{_files.digest(text)}"
 
 
 def archive(aliases: Mapping[str, str], machine: str, *, visibility: str = "hidden") -> bytes:

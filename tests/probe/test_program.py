@@ -28,7 +28,8 @@ LATEST = "0.3.34.481.3"
 X86_64 = platform.machine() in ("x86_64", "AMD64")
 
 pytestmark = pytest.mark.skipif(
-    sys.platform != "linux", reason="compiles ELF libraries; other systems run the foreign tests"
+    sys.platform != "linux",
+    reason="the test libraries and most wheels are those of Linux",
 )
 
 
