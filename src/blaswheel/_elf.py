@@ -159,6 +159,8 @@ class _Image:
                 dynamic = (address, length)
         if dynamic is None:
             raise self.error("statically linked, not a shared library")
+        #: where the dynamic section is in the file
+        self.dynamic_offset = self.extent(dynamic[0], "dynamic section")[0]
         #: every value of each tag, in order
         self.dynamic: dict[int, list[int]] = {}
         step = struct.calcsize(self.order + self.address) * 2
