@@ -190,11 +190,7 @@ def files(distribution: Distribution, info_dir: str) -> Files | None:
     libraries: list[str] = []
     include_dirs: dict[str, None] = {}
     for line in record.split(b"\n"):
-        # A line is path,hash,size; csv puts a path that has a comma or a quote in quotes.
-        if line[:1] == b'"':
-            raw = line[1:].replace(b'""', b"\0").partition(b'"')[0].replace(b"\0", b'"')
-        else:
-            raw = line.partition(b",")[0]
+        raw = _path_in(line)
         base = raw[raw.rfind(b"/") + 1 :]
         if not _is_library_name(base) and base[-2:] != b".h":
             continue
@@ -216,6 +212,42 @@ def files(distribution: Distribution, info_dir: str) -> Files | None:
         libraries=tuple(libraries),
         include_dirs=tuple(include_dirs),
     )
+
+
+def info_dir(distribution: Distribution) -> str | None:
+    """Return the metadata folder of a distribution; None if it is gone."""
+    for entry in sorted(_names(distribution.root)):
+        if entry.endswith(".dist-info"):
+            name, _, version = entry[: -len(".dist-info")].rpartition("-")
+            if (normalised(name), version) == (distribution.name, distribution.version):
+                return os.path.join(distribution.root, entry)
+    return None
+
+
+def listed(distribution: Distribution, ending: str) -> list[str]:
+    """Return the files of a distribution whose names end so, as absolute paths."""
+    folder = info_dir(distribution)
+    if folder is None:
+        return []
+    try:
+        with open(os.path.join(folder, "RECORD"), "rb") as file:
+            record = file.read(MAX_RECORD_SIZE)
+    except OSError:
+        return []
+    end = os.fsencode(ending)
+    found = []
+    for line in record.split(b"\n"):
+        raw = _path_in(line)
+        if raw.endswith(end) and b"\0" not in raw:
+            found.append(os.path.normpath(os.path.join(distribution.root, os.fsdecode(raw))))
+    return found
+
+
+def _path_in(line: bytes) -> bytes:
+    """Return the path in a line ``path,hash,size``; csv quotes one that has a comma or a quote."""
+    if line[:1] == b'"':
+        return line[1:].replace(b'""', b"\0").partition(b'"')[0].replace(b"\0", b'"')
+    return line.partition(b",")[0]
 
 
 def _is_library_name(base: bytes) -> bool:

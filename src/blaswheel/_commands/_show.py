@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from blaswheel import _consumers, _select, _verify
+from blaswheel import _consumers, _select, _shipped, _verify
 from blaswheel._commands import _options
 from blaswheel._errors import BlaswheelError, UsageError
 
@@ -55,6 +55,9 @@ def run(options: Namespace) -> int:
     library = _verify.as_known(library)
     if interface not in library.interfaces():
         interface = library.interface
+    if options.consumer is None:
+        found = _shipped.defects(library, environment.libraries)
+        library = library.replace(defects=(*library.defects, *found))
     if options.consumer is not None:
         if not library.linkable:
             raise BlaswheelError(
