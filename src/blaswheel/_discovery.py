@@ -29,6 +29,7 @@ HEADERS = frozenset(
         "mkl_cblas.h",
         "mkl_lapacke.h",
         "nvpl_blas_cblas.h",
+        "nvpl_lapacke.h",
     )
 )
 #: No file list of a real distribution comes near this size (torch: 3 MB).

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 
-from blaswheel import _discovery
+from blaswheel import _compose, _discovery
+from blaswheel._compose import Found
 from blaswheel._errors import BlaswheelError, FormatError
 from blaswheel._library import examine
 from blaswheel._record import Record
@@ -43,12 +44,17 @@ def survey(root: str | None = None, python: str | None = None) -> Environment:
     """
     libraries: list[Library] = []
     problems: list[str] = []
+    by_name: dict[str, list[str]] = {}
+    include_dirs: list[tuple[str, str]] = []
     for distribution, info_dir in _discovery.distributions(_discovery.search_path(root, python)):
         files = _discovery.files(distribution, info_dir)
         if files is None:
             if _is_telling(distribution.name) and not _has_file_list(info_dir):
                 problems.append(f"{distribution}: its list of files (RECORD) is missing")
             continue
+        for path in files.libraries:
+            by_name.setdefault(os.path.basename(path), []).append(path)
+        include_dirs += [(distribution.name, folder) for folder in files.include_dirs]
         for path in _one_of_copies(files.libraries):
             problem = None
             try:
@@ -61,7 +67,8 @@ def survey(root: str | None = None, python: str | None = None) -> Environment:
                 problem = f"{path}: {error.strerror}"
             if problem and _is_telling(path):
                 problems.append(f"{distribution}: {problem}")
-    return Environment(libraries=tuple(libraries), problems=tuple(problems))
+    composed = _compose.compose(libraries, Found(files=by_name, include_dirs=include_dirs))
+    return Environment(libraries=tuple(composed), problems=tuple(problems))
 
 
 def one_file(path: str, environment: Environment) -> Library:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 #: Part of what names generated headers in a cache: raise it whenever `generate` would give other
 #: text than before.
-FORMAT = "1"
+FORMAT = "2"
 
 # The headers that consumers include, and the provider's files that they are made from, best first.
 _SOURCES = {
@@ -42,7 +42,8 @@ _FILES_LIMIT = 64
 # Macros that make integers 64 bits wide, and the integer types whose width a header is checked
 # for.
 _WIDTH_MACROS = ("LAPACK_ILP64", "OPENBLAS_USE64BITINT")
-_INTEGERS = (b"blasint", b"lapack_int")
+_OTHER_WIDTH_MACROS = ("MKL_ILP64", "NVPL_ILP64")
+_INTEGERS = (b"blasint", b"lapack_int", b"MKL_INT", b"nvpl_int_t")
 
 # Macros that make a Fortran symbol of a routine's name.
 _MANGLING = rb"(?:BLASFUNC|LAPACK_GLOBAL(?:_SUFFIX)?)"
@@ -51,9 +52,10 @@ _NAMESPACES = (*C_NAMESPACES, "lapack_make_complex_")
 
 # The patterns begin with a literal character, which makes them fast on a megabyte of text, and
 # have no two repetitions that could share a text, which keeps them linear on a hostile one.
-_INCLUDE = re.compile(rb'#[ \t]*include[ \t]*"([\w.-]+)"')
+# A macro may stand for the name of a file (NVPL's configuration).
+_INCLUDE = re.compile(rb'#[ \t]*(?:include|define[ \t]+\w{1,64}_H_FILE)[ \t]*"([\w.-]+)"')
 _WIDTH_DEFINITION = re.compile(
-    rf"#[ \t]*define[ \t]+(?:{'|'.join(_WIDTH_MACROS)})\b[^\r\n]*".encode()
+    rf"#[ \t]*define[ \t]+(?:{'|'.join(_WIDTH_MACROS + _OTHER_WIDTH_MACROS)})\b[^\r\n]*".encode()
 )
 _MANGLING_DEFINITION = re.compile(
     rb"(#[ \t]*define[ \t]+" + _MANGLING + rb"\([ \t]*(\w{1,64})\b[^)\r\n]*\))([^\r\n]*)"
@@ -65,8 +67,16 @@ _CALL = re.compile(rb"\b(\w+)\s*\(")
 _IN_NAMESPACE = re.compile("|".join(_NAMESPACES).encode())
 
 
-def read(include_dirs: Sequence[str]) -> dict[str, bytes]:
+def read(
+    include_dirs: Sequence[str], stand_ins: Iterable[tuple[str, str]] = ()
+) -> dict[str, bytes]:
     """Return the provider's BLAS and LAPACK headers and what they include of its own, by name.
+
+    Parameters
+    ----------
+    include_dirs : sequence of str
+    stand_ins : iterable of (str, str)
+        The standard name of a header, and the provider's own for what it holds.
 
     Raises
     ------
@@ -75,8 +85,10 @@ def read(include_dirs: Sequence[str]) -> dict[str, bytes]:
     """
     headers: dict[str, bytes] = {}
     wanted = list(_SOURCES)
+    own = dict(stand_ins)
     for name in wanted:
-        sources = _SOURCES.get(name, (name,))
+        sources = [own[name]] if name in own else []
+        sources += _SOURCES.get(name, (name,))
         text = next(filter(None, (_find(source, include_dirs) for source in sources)), None)
         if text is None:
             continue
@@ -91,7 +103,13 @@ def read(include_dirs: Sequence[str]) -> dict[str, bytes]:
 
 
 def generate(
-    include_dirs: Sequence[str], names: Names, families: Iterable[Family], *, ilp64: bool
+    include_dirs: Sequence[str],
+    names: Names,
+    families: Iterable[Family],
+    *,
+    ilp64: bool,
+    stand_ins: Iterable[tuple[str, str]] = (),
+    both: bool = False,
 ) -> dict[str, bytes]:
     """Return headers that declare the names a consumer calls: file name to content.
 
@@ -109,6 +127,11 @@ def generate(
         The library's own names. Headers may use them, one half of them, or plain names.
     ilp64 : bool
         Whether the library's integers have 64 bits.
+    stand_ins : iterable of (str, str)
+        As for `read`.
+    both : bool
+        Whether the provider's headers declare names for both widths: those that say 64, and
+        plain ones whose width a macro decides. Then only the latter become the consumer's.
 
     Raises
     ------
@@ -118,10 +141,19 @@ def generate(
     natives = [
         (family.prefix, family.suffix) for family in families if family.api in ("cblas", "lapacke")
     ]
-    headers = read(include_dirs)
-    renames = _Renames(names.scheme, natives, names.offered)
+    headers = read(include_dirs, stand_ins)
+    kept = tuple(suffix for _, suffix in natives if "64" in suffix) if both else ()
+    if kept:
+        natives = [(prefix, suffix) for prefix, suffix in natives if suffix not in kept]
+    renames = _Renames(names.scheme, natives, names.offered, kept)
+    read_here = [
+        macro
+        for macro in _OTHER_WIDTH_MACROS
+        if any(macro.encode() in text for text in headers.values())
+    ]
     width = "".join(
-        f"#undef {macro}\n" + (f"#define {macro}\n" if ilp64 else "") for macro in _WIDTH_MACROS
+        f"#undef {macro}\n" + (f"#define {macro}\n" if ilp64 else "")
+        for macro in (*_WIDTH_MACROS, *read_here)
     )
     interface = "ILP64" if ilp64 else "LP64"
     preamble = (
@@ -199,10 +231,15 @@ class _Renames(dict[bytes, bytes]):
     """From an identifier in a provider's header to what a generated one has in its place."""
 
     def __init__(
-        self, scheme: Scheme, natives: list[tuple[str, str]], offered: Container[str]
+        self,
+        scheme: Scheme,
+        natives: list[tuple[str, str]],
+        offered: Container[str],
+        kept: Iterable[str] = (),
     ) -> None:
         super().__init__()
         self._offered = offered
+        self._kept = tuple(suffix.encode() for suffix in kept)
         self._prefix = scheme.prefix.encode()
         self._suffix = scheme.suffix.encode()
         self._fortran_suffix = scheme.fortran_suffix.encode()
@@ -238,6 +275,8 @@ class _Renames(dict[bytes, bytes]):
         return replacement
 
     def _rename(self, found: bytes) -> bytes:
+        if self._kept and found.endswith(self._kept):
+            return found
         for prefix in self._native_prefixes:
             if found.startswith(prefix):
                 break

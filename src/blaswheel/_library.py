@@ -52,6 +52,9 @@ class Library(Record):
         Whether something can be linked against it; `reason` says why not.
     verified : bool
         Whether `interface`, `complex_return` and `float_return` were found by calls.
+    parts : tuple of str
+        All files of a library that is made of several, in the order in which they are linked;
+        empty if `path` is all of it. `path` is the one by which the library is known.
     """
 
     path: str
@@ -72,9 +75,12 @@ class Library(Record):
     vendor: Vendor
     #: what the binary says of its build, e.g. ``USE64BITINT DYNAMIC_ARCH ...``
     configuration: str | None = None
-    #: e.g. ``pthreads``
+    #: e.g. ``pthreads``, or the model of an implementation that has several (``iomp``)
     threading: str | None = None
     lapack_version: str | None = None
+    parts: tuple[str, ...] = ()
+    #: link names of what it needs of the compiler and the system
+    system: tuple[str, ...] = ()
 
     @property
     def directory(self) -> str:
@@ -82,12 +88,19 @@ class Library(Record):
         return os.path.dirname(self.path)
 
     @property
+    def files(self) -> tuple[str, ...]:
+        """All files of the library, in the order in which they are linked."""
+        return self.parts or (self.path,)
+
+    @property
     def link_name(self) -> str:
         """What follows ``-l``: ``openblas``, or ``:libmkl_rt.so.3`` for a name ld won't guess."""
-        base = os.path.basename(self.path)
-        if base.startswith("lib") and base.endswith((".so", ".dylib")):
-            return base[3 : base.rindex(".")]
-        return f":{base}"
+        return link_name(self.path)
+
+    @property
+    def stem(self) -> str:
+        """The file's name as a link would call it, without versions: ``mkl_rt``."""
+        return stem(self.path)
 
     @property
     def title(self) -> str:
@@ -100,7 +113,11 @@ class Library(Record):
         return tuple(dict.fromkeys([*known, *(["unknown"] if not known else [])]))
 
     def as_json(self) -> dict[str, Any]:
-        """Return the object that SPEC calls a library in JSON."""
+        """Return the library's JSON.
+
+        ``threading`` and ``parts`` are there only for libraries that come in several models, or
+        in several files.
+        """
         names: dict[str, list[dict[str, Any]]] = {api: [] for api in APIS}
         for family in self.families:
             names[family.api].append(
@@ -113,6 +130,11 @@ class Library(Record):
                 }
             )
         provider = self.provider
+        several: dict[str, Any] = {}
+        if self.vendor.layers or self.vendor.threads:
+            several["threading"] = self.threading
+        if self.parts:
+            several["parts"] = list(self.parts)
         return {
             "provider": {"name": provider.name, "version": provider.version} if provider else None,
             "path": self.path,
@@ -135,7 +157,32 @@ class Library(Record):
                 {"code": defect.code, "severity": defect.severity, "message": defect.message}
                 for defect in self.defects
             ],
+            **several,
         }
+
+
+def link_name(path: str) -> str:
+    """Return what follows ``-l`` for the file at ``path``; ``:`` and the file's name if ld would
+    not guess it.
+    """
+    base = os.path.basename(path)
+    if base.startswith("lib") and base.endswith((".so", ".dylib")):
+        return base[3 : base.rindex(".")]
+    return f":{base}"
+
+
+def stem(path: str) -> str:
+    """Return a file's link name without versions: ``mkl_rt`` for ``libmkl_rt.so.3``.
+
+    >>> stem("/usr/lib/liblapack.so.3.11.0")
+    'lapack'
+    """
+    base = os.path.basename(path).removeprefix("lib")
+    for end in (".so", ".dylib", ".dll"):
+        head, found, _ = base.partition(end)
+        if found:
+            return head
+    return base
 
 
 def examine(

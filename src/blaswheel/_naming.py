@@ -87,20 +87,55 @@ class Names(Record):
         return {name: native for name, native in self.offered.items() if name != native}
 
 
-def chosen_families(families: Iterable[Family], interface: str) -> dict[str, Family]:
+def chosen_families(
+    families: Iterable[Family], interface: str, *, marked: bool = False
+) -> dict[str, Family]:
     """Return per API the first family of ``interface``; they come best first.
 
     A family of unknown width serves only where the API has none of the width asked for.
+
+    Parameters
+    ----------
+    families : iterable of Family
+    interface : {'lp64', 'ilp64'}
+    marked : bool
+        Take names that say 64 before those that do not: no other library in the process then
+        has them with integers of another width.
     """
     chosen: dict[str, Family] = {}
+    ordered = list(families)
+    if marked:
+        ordered.sort(key=lambda family: "64" not in family.suffix)
     for wanted in (interface, "unknown"):
-        for family in families:
+        for family in ordered:
             if family.interface == wanted:
                 chosen.setdefault(family.api, family)
     return chosen
 
 
-def serve(functions: tuple[str, ...], families: dict[str, Family], wanted: Scheme) -> Names:
+#: Routines without integers, which serve both widths.
+_WITHOUT_INTEGERS = frozenset(
+    f"{before}{routine}"
+    for before in ("", "cblas_")
+    for routine in (
+        "srotg",
+        "drotg",
+        "crotg",
+        "zrotg",
+        "srotmg",
+        "drotmg",
+        "scabs1",
+        "dcabs1",
+    )
+)
+
+
+def serve(
+    functions: tuple[str, ...],
+    families: dict[str, Family],
+    wanted: Scheme,
+    every: Iterable[Family] = (),
+) -> Names:
     """Work out how a library's exports serve the names of a scheme.
 
     Parameters
@@ -111,7 +146,16 @@ def serve(functions: tuple[str, ...], families: dict[str, Family], wanted: Schem
         The family to use per API, from `chosen_families`.
     wanted : Scheme
         The consumer's names.
+    every : iterable of Family
+        All that the library has: a routine's bare name may belong to one of another width.
     """
+    other_width = {
+        one.api
+        for one in every
+        if one.api in families
+        and not one.prefix + one.suffix.strip("_")
+        and one.interface != families[one.api].interface
+    }
     exported = set(functions)
     offered: dict[str, str] = {}
     standard: dict[str, int] = {}
@@ -126,6 +170,8 @@ def serve(functions: tuple[str, ...], families: dict[str, Family], wanted: Schem
                 # Some builds forget to rename a routine: it is there under its bare name.
                 native = f"{stem}_" if fortran else stem
                 if native not in exported or not family.prefix + family.suffix.strip("_"):
+                    continue
+                if api in other_width and stem not in _WITHOUT_INTEGERS:
                     continue
             offered[wanted.prefix + stem + end] = native
             taken.add(native)

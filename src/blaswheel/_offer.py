@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 
-from blaswheel import _alias, _files, _headers, _naming, _runtime
-from blaswheel._errors import BlaswheelError, UsageError
+from blaswheel import _alias, _binary, _files, _headers, _naming, _runtime
+from blaswheel._errors import BlaswheelError, FormatError, UsageError
+from blaswheel._library import link_name, stem
 from blaswheel._record import Record
 
 TYPE_CHECKING = False
@@ -98,6 +99,10 @@ class Offer(Record):
     #: the folder to link with (an isolated copy has its own) and the link name in it
     directory: str
     link_name: str
+    #: all files in the order of a link: folders and the link names in them
+    libraries: tuple[tuple[str, tuple[str, ...]], ...]
+    #: the folders in which the loader finds them
+    directories: tuple[str, ...]
     #: where ``-static`` finds why it can't work, see `_no_static`; None where it can't be told
     no_static: str | None
     include_dirs: tuple[str, ...]
@@ -110,16 +115,17 @@ class Offer(Record):
         run_paths: list[str] = []
         if self.request.mode == "origin":
             provider = self.library.provider
-            run_paths = _runtime.origin_entries(
-                self.directory, provider.root if provider else None, self.request.depths
-            )
+            root = provider.root if provider else None
+            for folder in self.directories:
+                run_paths += _runtime.origin_entries(folder, root, self.request.depths)
         return _runtime.link_args(
             mode=self.request.mode,
-            directory=express(self.directory),
-            library=(self.link_name,),
+            libraries=[(express(folder), names) for folder, names in self.libraries],
             alias=(express(self.alias[0]), self.alias[1]) if self.alias else None,
             no_static=express(self.no_static) if self.no_static else None,
-            run_paths=run_paths,
+            run_paths=list(dict.fromkeys(run_paths)),
+            directories=[express(folder) for folder in self.directories],
+            system=self.library.system,
             elf=self.library.binary.format == "elf",
         )
 
@@ -136,21 +142,25 @@ def make(library: Library, interface: str, request: Request, place: Place) -> Of
     BlaswheelError
         If the library can't serve the request, or ``place`` can't be written.
     """
-    families = _naming.chosen_families(library.families, interface)
+    wide = interface == "ilp64" and (request.suffix is None or "64" in request.suffix)
+    families = _naming.chosen_families(library.families, interface, marked=wide)
     if not families:
         raise _naming.nothing_offered(library.title, interface)
     if request.mode == "preload":
         _runtime.check_preload(library.title, library.binary.needed)
-    directory, link_name = library.directory, library.link_name
+    directory, name = library.directory, library.link_name
+    libraries = _linkable(library, place)
+    directories = tuple(dict.fromkeys(os.path.dirname(path) for path in library.files))
     if request.isolate:
-        directory, link_name = _isolated(library, place)
+        directory, name = _isolated(library, place)
+        libraries, directories = ((directory, (name,)),), (directory,)
     if request.native:
         names, alias = None, None
         prefix, suffix, append = _native_affixes(families)
         include_dirs = library.include_dirs
     else:
         scheme = _naming.scheme(interface, request.prefix, request.suffix)
-        names = _naming.serve(library.binary.functions, families, scheme)
+        names = _naming.serve(library.binary.functions, families, scheme, library.families)
         prefix, suffix, append = scheme.prefix, scheme.suffix, True
         aliases = names.aliases
         alias = _archive(library, interface, aliases, request, place) if aliases else None
@@ -163,10 +173,15 @@ def make(library: Library, interface: str, request: Request, place: Place) -> Of
         names=names,
         alias=alias,
         directory=directory,
-        link_name=link_name,
-        no_static=_no_static(library, link_name, place),
+        link_name=name,
+        libraries=libraries,
+        directories=directories,
+        no_static=_no_static(library, libraries[0][1][0], place),
         include_dirs=include_dirs,
-        defines=tuple(_defines(interface, prefix, suffix, append, families)),
+        defines=(
+            *_defines(interface, prefix, suffix, append, families),
+            *_width_macro(library, interface),
+        ),
         symbol_prefix=prefix,
         symbol_suffix=suffix,
     )
@@ -208,6 +223,80 @@ def _defines(
             defines.append("-DOPENBLAS_ILP64_NAMING_SCHEME")
         defines.append("-DLAPACK_ILP64")
     return defines
+
+
+def _width_macro(library: Library, interface: str) -> list[str]:
+    """Return the vendor's own macro for wide integers, for headers that are used as they are."""
+    macro = library.vendor.width_macro
+    return [f"-D{macro}"] if macro and interface == "ilp64" else []
+
+
+def _linkable(library: Library, place: Place) -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return folders and link names, in order, under which linkers and build tools find the files.
+
+    Many wheels have no development link: ``libmkl_core.so.3`` is all there is. ld takes
+    ``-l:libmkl_core.so.3``, but Meson and CMake don't find such a name, and record no run path.
+    So they get a folder of links, which has all that the loader may look for in it too.
+    """
+    groups: list[tuple[str, tuple[str, ...]]] = []
+    for path in library.files:
+        folder, name = os.path.dirname(path), link_name(path)
+        if name.startswith(":") and library.binary.format == "elf":
+            linked = _links(library, folder, place)
+            if linked is not None:
+                folder, name = linked, stem(path)
+        if groups and groups[-1][0] == folder:
+            groups[-1] = (folder, (*groups[-1][1], name))
+        else:
+            groups.append((folder, (name,)))
+    return tuple(groups)
+
+
+def _links(library: Library, folder: str, place: Place) -> str | None:
+    """Make the folder of links to a folder of libraries; None where there are no links."""
+    if os.name == "nt":
+        return None
+    target = os.path.join(place.folder, "lib", f"links-{_files.digest(os.path.realpath(folder))}")
+    names = {os.path.basename(path) for path in library.files if os.path.dirname(path) == folder}
+    links = {f"lib{stem(name)}.so": name for name in names}
+    links |= {name: name for name in _loaded_from(library, folder, names)}
+    try:
+        os.makedirs(target, exist_ok=True)
+        for link, name in links.items():
+            path = os.path.join(folder, name)
+            leads = path if place.is_cache else os.path.relpath(path, os.path.realpath(target))
+            _files.symlink(leads, os.path.join(target, link))
+    except OSError as error:
+        raise BlaswheelError(
+            f"can't write {target}: {error.strerror or error}",
+            "use pc --dir DIR to have all in a folder of yours, or set BLASWHEEL_CACHE_DIR",
+        ) from error
+    return target
+
+
+def _loaded_from(library: Library, folder: str, names: set[str]) -> set[str]:
+    """Return the files of a folder that the loader may want when it has opened ``names`` there.
+
+    The versions of each, what each needs from beside itself, and what a layered implementation
+    opens beside itself.
+    """
+    present = os.listdir(folder)
+    layers = library.vendor.layers
+    begins = tuple(f"lib{stem(name)}.so" for name in names)
+    if layers is not None:
+        begins += (f"lib{layers.family}",)
+    wanted = {name for name in present if name.startswith(begins) and ".so" in name}
+    beside = set(present)
+    queue = [name for name in names if layers is None]
+    while queue:
+        try:
+            needed = set(_binary.read(os.path.join(folder, queue.pop())).needed)
+        except (FormatError, OSError):
+            continue
+        fresh = (needed & beside) - wanted
+        wanted |= fresh
+        queue += fresh
+    return wanted
 
 
 def _stem(library: Library, interface: str) -> str:
@@ -259,6 +348,7 @@ def _generated_headers(
         # By what it is made from: the provider's headers as they are now, and the names.
         parts = [_headers.FORMAT, interface, names.scheme.prefix, names.scheme.suffix]
         parts += sorted({f"{f.api} {f.prefix} {f.suffix}" for f in library.families})
+        parts.append(library.vendor.width_macro or "")
         for folder in library.include_dirs:
             for entry in sorted(os.listdir(folder)):
                 stat = os.stat(os.path.join(folder, entry))
@@ -269,7 +359,12 @@ def _generated_headers(
     else:
         folder = os.path.join(place.folder, "include", interface)
     headers = _headers.generate(
-        library.include_dirs, names, library.families, ilp64=interface == "ilp64"
+        library.include_dirs,
+        names,
+        library.families,
+        ilp64=interface == "ilp64",
+        stand_ins=library.vendor.stand_ins,
+        both=library.vendor.width_macro is not None,
     )
     if place.is_cache:
         _in_place(place, lambda: _files.write_folder_atomically(folder, headers))
@@ -282,6 +377,12 @@ def _generated_headers(
 def _isolated(library: Library, place: Place) -> tuple[str, str]:
     from blaswheel import _isolate
 
+    if library.parts:
+        raise BlaswheelError(
+            f"{library.title} is made of {len(library.parts)} files, which find each other by "
+            "their names: there is no isolated copy of it",
+            "leave --isolate out, or use another library",
+        )
     stat = os.stat(library.path)
     key = _files.digest(os.path.realpath(library.path), str(stat.st_size), str(stat.st_mtime_ns))
     name = f"blaswheel_isolated_{_stem(library, library.interface)}_{key}"

@@ -170,6 +170,11 @@ def fields(offer: Offer, name: str, paths: Paths) -> Fields:
         spelled[path] = f"${{{key}}}"
 
     variable("libdir", offer.directory)
+    for number, folder in enumerate(one for one in offer.directories if one != offer.directory):
+        variable(f"libdir{number + 2}", folder)
+    linked = [folder for folder, _ in offer.libraries if folder not in offer.directories]
+    for number, folder in enumerate(dict.fromkeys(linked)):
+        variable("linkdir" if number == 0 else f"linkdir{number + 1}", folder)
     if offer.alias:
         variable("aliasdir", offer.alias[0])
     if offer.no_static:

@@ -49,7 +49,8 @@ def origin_entries(library_dir: str, site_packages: str | None, at: Sequence[int
         If the library is not in the site-packages that the module will be in.
     """
     relative = os.path.relpath(library_dir, site_packages) if site_packages else os.pardir
-    if relative.split(os.sep)[0] == os.pardir or os.path.isabs(relative):
+    outside = relative.split(os.sep)[0] == os.pardir or os.path.isabs(relative)
+    if outside and not (site_packages and _is_data_scheme(library_dir, site_packages)):
         raise BlaswheelError(
             f"{library_dir} is in no site-packages: no run path relative to a module reaches it",
             "use --runtime absolute, or --runtime link and repair the wheel",
@@ -59,6 +60,20 @@ def origin_entries(library_dir: str, site_packages: str | None, at: Sequence[int
         parts = [os.pardir] * depth + ([] if relative == os.curdir else relative.split(os.sep))
         entries.append("/".join(["$ORIGIN", *parts]))
     return entries
+
+
+def _is_data_scheme(library_dir: str, site_packages: str) -> bool:
+    """Tell whether a folder is ``PREFIX/lib`` for ``PREFIX/lib/python3.x/site-packages``.
+
+    Wheels put there what is in the ``data`` scheme; every environment has both in this place.
+    """
+    lib, python = os.path.split(os.path.dirname(site_packages))
+    prefix, base = os.path.split(lib)
+    return (
+        python.startswith("python")
+        and base in ("lib", "lib64")
+        and library_dir in (os.path.join(prefix, name) for name in ("lib", "lib64"))
+    )
 
 
 def check_preload(title: str, needed: Sequence[str]) -> None:
@@ -81,11 +96,12 @@ def check_preload(title: str, needed: Sequence[str]) -> None:
 def link_args(
     *,
     mode: str,
-    directory: str,
-    library: Sequence[str],
+    libraries: Sequence[tuple[str, Sequence[str]]],
     alias: tuple[str, str] | None,
     no_static: str | None,
     run_paths: Sequence[str],
+    directories: Sequence[str],
+    system: Sequence[str] = (),
     elf: bool = True,
 ) -> list[str]:
     """Return the arguments that link a library, and its alias archive before it.
@@ -93,16 +109,18 @@ def link_args(
     Parameters
     ----------
     mode : {'link', 'origin', 'absolute', 'preload'}
-    directory : str
-        Folder of the library.
-    library : sequence of str
-        Link names in order: ``openblas`` for ``-lopenblas``, ``:libmkl_rt.so.3`` for a file name.
+    libraries : sequence of (folder, link names)
+        In order: ``openblas`` for ``-lopenblas``, ``:libmkl_rt.so.3`` for a file name.
     alias : (folder, link name), optional
         The alias archive.
     no_static : str, optional
         Folder where ``-static`` finds why it can't work; searched last.
     run_paths : sequence of str
         What `origin_entries` gives, for mode ``origin``.
+    directories : sequence of str
+        The folders in which the loader finds the libraries.
+    system : sequence of str
+        Link names of what the compiler and the system bring.
 
     Notes
     -----
@@ -111,18 +129,43 @@ def link_args(
     spelling keeps Meson from resolving the library, for which it would record an absolute run
     path that meson-python keeps. Else no two ``-Wl,`` are neighbours, since pkgconf 1.8 joins
     those and loses the backslash before a space.
+
+    Of a library made of several, all are kept: the loader looks for what one needs of another
+    along the other's run path, not along that of the program.
     """
     spelling = "-Wl,{}" if mode == "origin" else "{}"
-    args = [f"-Wl,-rpath,{directory}"] if mode == "absolute" else []
+    keep = elf and sum(len(names) for _, names in libraries) > 1
+    args = []
     if alias:
         args += [spelling.format(f"-L{alias[0]}"), spelling.format(f"-l{alias[1]}")]
-    args.append(spelling.format(f"-L{directory}"))
-    if elf:
-        args.append(f"-Wl,-rpath-link,{directory}")
-    args += [spelling.format(f"-l{name}") for name in library]
+    if keep:
+        args.append("-Wl,--push-state,--no-as-needed")
+    searched = list(directories) if elf else []
+    last = len(libraries) - 1
+    for number, (folder, names) in enumerate(libraries):
+        here = searched if number == last else searched[:1]
+        searched = searched[len(here) :]
+        args.append(spelling.format(f"-L{folder}"))
+        for count, directory in enumerate(here):
+            args += [spelling.format(f"-L{directory}")] if count else []
+            args.append(f"-Wl,-rpath-link,{directory}")
+        args += [spelling.format(f"-l{name}") for name in names]
+    args += [spelling.format(f"-l{name}") for name in system]
     if no_static:
         # In the linker's own spelling: Meson looks through -L folders by how near they are to the
         # .pc file, not in order, and would take what is there for the library.
-        args.append(f"-Wl,-L{no_static}")
+        args.insert(len(args) - keep, f"-Wl,-L{no_static}")
+    if keep:
+        args.append("-Wl,--pop-state")
     args += [f"-Wl,-rpath,{entry}" for entry in run_paths]
+    if mode == "absolute":
+        args[:0] = absolute_entries(directories)
+    return args
+
+
+def absolute_entries(directories: Sequence[str]) -> list[str]:
+    """Return run paths to folders, with something between them that pkgconf does not join."""
+    args: list[str] = []
+    for folder in directories:
+        args += [*([f"-L{folder}"] if args else []), f"-Wl,-rpath,{folder}"]
     return args

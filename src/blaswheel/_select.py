@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 #: Of several that fit: these implementations first, in this order; scipy-openblas before them.
 ORDER = ("openblas", "mkl", "nvpl", "blis", "reference")
+#: Of one implementation: how it is threaded, the first that is there.
+THREADING = ("iomp", "gomp", "tbb", "seq", "sdl")
 INSTALL = {
     "lp64": "pip install scipy-openblas32",
     "ilp64": "pip install scipy-openblas64",
@@ -47,12 +49,16 @@ class Wish(Record):
     interface : {'lp64', 'ilp64'}, optional
     forced : bool
         Whether `provider` is the builder's last word (``BLASWHEEL_PROVIDER``).
+    threading : str, optional
+        Of an implementation that has several models: ``seq``, ``iomp``, ``gomp``, ``tbb``; and
+        ``sdl``, which chooses when it runs and is taken only where it is asked for.
     """
 
     library: str | None = None
     provider: str | None = None
     interface: str | None = None
     forced: bool = False
+    threading: str | None = None
 
 
 class Choice(Record):
@@ -106,8 +112,12 @@ def _same_provider(named: str, forced: str) -> bool:
     return version == forced_version or not (version and forced_version)
 
 
-def rank(library: Library) -> tuple[int, str, str, str]:
-    """Return the place of a library in the documented order; ties by name, version and path."""
+def rank(library: Library) -> tuple[int, str, str, int, int, str]:
+    """Return the place of a library in the documented order; ties by name, version and path.
+
+    Of the files of one provider those come first that have both widths under different names:
+    two of them in one program do not take over each other's.
+    """
     provider = library.provider.name if library.provider else ""
     if provider.startswith("scipy-openblas"):
         place = 0
@@ -115,7 +125,10 @@ def rank(library: Library) -> tuple[int, str, str, str]:
         place = 1 + ORDER.index(library.implementation)
     else:
         place = 1 + len(ORDER)
-    return place, provider, library.provider.version if library.provider else "", library.path
+    version = library.provider.version if library.provider else ""
+    model = library.threading if library.threading in THREADING else THREADING[0]
+    own_width = int("lp64" not in library.interfaces())
+    return place, provider, version, THREADING.index(model), own_width, library.path
 
 
 def choose(libraries: Sequence[Library], wanted: Wish, problems: Sequence[str] = ()) -> Choice:
@@ -145,6 +158,7 @@ def choose(libraries: Sequence[Library], wanted: Wish, problems: Sequence[str] =
             )
     if who and not named:
         raise _not_there(who, wanted, libraries, problems)
+    named = _threaded(named, wanted)
     usable = [library for library in named if library.linkable]
     if not usable:
         if problems and not who:
@@ -188,6 +202,40 @@ def choose(libraries: Sequence[Library], wanted: Wish, problems: Sequence[str] =
     if others and not who:
         notes.append(f"using {chosen.title}; also here: {', '.join(others)} (--provider chooses)")
     return Choice(library=chosen, interface=interface, notes=tuple(notes))
+
+
+def _threaded(named: Sequence[Library], wanted: Wish) -> list[Library]:
+    """Return the libraries that are threaded as is asked for.
+
+    Raises
+    ------
+    BlaswheelError
+        If there is none, or only one that is taken on request.
+    """
+    who = wanted.provider or wanted.library or "this environment"
+    models = dict.fromkeys(one.threading for one in named if one.threading in THREADING)
+    if wanted.threading is not None:
+        fit = [one for one in named if one.threading == wanted.threading]
+        if named and not fit:
+            have = ", ".join(sorted(filter(None, models), key=THREADING.index))
+            raise BlaswheelError(
+                f"{who} has no library with --threading {wanted.threading}",
+                f"it has {have}" if have else "leave --threading out",
+            )
+        return fit
+    fit = [one for one in named if one.threading != "sdl" or _is_stem(wanted.library, one)]
+    if named and not fit:
+        raise BlaswheelError(
+            f"{named[0].title} has nothing but lib{named[0].stem}, which chooses interface and "
+            "threading when it runs",
+            "ask for it: --threading sdl",
+        )
+    return fit
+
+
+def _is_stem(text: str | None, library: Library) -> bool:
+    """Tell whether LIBRARY is the library's file, by path or by its link name (``mkl_rt``)."""
+    return text is not None and (is_path(text) or text == library.stem)
 
 
 def check_suffix(choice: Choice, wanted: Wish, suffix: str | None) -> None:
@@ -234,6 +282,8 @@ def _is_named(library: Library, wanted: Wish) -> bool:
     if wanted.library:
         if is_path(wanted.library):
             return os.path.realpath(wanted.library) == os.path.realpath(library.path)
+        if wanted.library == library.stem:
+            return True
         if library.provider and normalised(wanted.library) == library.provider.name:
             return True
         return wanted.library.lower() == library.implementation

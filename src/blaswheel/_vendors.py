@@ -21,6 +21,59 @@ if TYPE_CHECKING:
     from blaswheel._names import Family
 
 
+class Model(Record):
+    """One way in which an implementation that comes in layers is threaded.
+
+    Attributes
+    ----------
+    name : str
+        What ``--threading`` calls it.
+    layer : str
+        Link name of the file that goes with it, between the interface and the core.
+    runtime : str, optional
+        Link name of the threading library that this layer calls.
+    package : str, optional
+        The distribution that brings it.
+    system : tuple of str
+        Link names of what the compiler brings.
+    """
+
+    name: str
+    layer: str
+    runtime: str | None = None
+    package: str | None = None
+    system: tuple[str, ...] = ()
+
+
+class Layers(Record):
+    """How an implementation that comes in layers is put together; link names.
+
+    No layer names the others in its own tables: they find each other in what links them all.
+
+    Attributes
+    ----------
+    faces : tuple of str
+        The interface layers, which have the names; the first in a link.
+    models : tuple of Model
+        The threading layers, the one to prefer first.
+    core : str
+        The last in a link.
+    whole : str
+        The library that opens the layers by itself when it is called.
+    family : str
+        How all of its files begin: the core opens further ones beside itself.
+    system : tuple of str
+        What every link needs of the system.
+    """
+
+    faces: tuple[str, ...]
+    models: tuple[Model, ...]
+    core: str
+    whole: str
+    family: str
+    system: tuple[str, ...] = ()
+
+
 class Vendor(Record):
     """An implementation of BLAS.
 
@@ -38,10 +91,22 @@ class Vendor(Record):
         What stands before the release in the binary's own text; empty if there is none.
     headers : tuple of str
         Those it comes with.
+    stand_ins : tuple of (str, str)
+        A standard header, and the one of its own that holds what belongs there.
     one_width : bool
         Whether all names of one build have integers of the same width.
     complex_return : {'register', 'argument'}, optional
         How complex Fortran functions return on Unix, where that is the same for all builds.
+    width_macro : str, optional
+        The macro that makes its headers' integers 64 bits wide, if it is one of its own.
+    include_package : str, optional
+        The distribution that has its headers, if they are in none of its own.
+    layers : Layers, optional
+        Where one library is several files.
+    threads : tuple of (str, str)
+        How a file's link name ends, and which threading model that stands for.
+    inner : tuple of str
+        Link names of files that only its others are to link with.
     """
 
     name: str
@@ -50,8 +115,14 @@ class Vendor(Record):
     marks: tuple[str, ...] = ()
     states: bytes = b""
     headers: tuple[str, ...] = ()
+    stand_ins: tuple[tuple[str, str], ...] = ()
     one_width: bool = True
     complex_return: str | None = None
+    width_macro: str | None = None
+    include_package: str | None = None
+    layers: Layers | None = None
+    threads: tuple[tuple[str, str], ...] = ()
+    inner: tuple[str, ...] = ()
 
 
 class Statement(Record):
@@ -105,8 +176,29 @@ VENDORS = (
         url="https://www.intel.com/content/www/us/en/developer/tools/oneapi/onemkl.html",
         marks=("MKL_Get_Version_String", "mkl_get_version_string", "mkl_serv_get_version"),
         headers=("mkl.h", "mkl_cblas.h", "mkl_lapacke.h"),
+        stand_ins=(("cblas.h", "mkl_cblas.h"), ("lapacke.h", "mkl_lapacke.h")),
         one_width=False,
         complex_return="argument",
+        width_macro="MKL_ILP64",
+        include_package="mkl-include",
+        layers=Layers(
+            faces=("mkl_intel_lp64", "mkl_intel_ilp64"),
+            models=(
+                Model(
+                    name="iomp",
+                    layer="mkl_intel_thread",
+                    runtime="iomp5",
+                    package="intel-openmp",
+                ),
+                Model(name="gomp", layer="mkl_gnu_thread", system=("gomp",)),
+                Model(name="tbb", layer="mkl_tbb_thread", runtime="tbb", package="tbb"),
+                Model(name="seq", layer="mkl_sequential"),
+            ),
+            core="mkl_core",
+            whole="mkl_rt",
+            family="mkl_",
+            system=("pthread", "m", "dl"),
+        ),
     ),
     Vendor(
         name="nvpl",
@@ -114,7 +206,11 @@ VENDORS = (
         url="https://docs.nvidia.com/nvpl/",
         marks=("nvpl_blas_get_version", "nvpl_lapack_get_version"),
         headers=("nvpl_blas.h", "nvpl_blas_cblas.h", "nvpl_lapack.h"),
+        stand_ins=(("cblas.h", "nvpl_blas_cblas.h"), ("lapacke.h", "nvpl_lapacke.h")),
         one_width=False,
+        width_macro="NVPL_ILP64",
+        threads=(("_gomp", "gomp"), ("_seq", "seq")),
+        inner=("nvpl_blas_core", "nvpl_lapack_core"),
     ),
     Vendor(
         name="blis",

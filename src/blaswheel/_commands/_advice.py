@@ -91,6 +91,9 @@ def clashes(chosen: Sequence[Library], environment: Environment) -> list[str]:
             pair = frozenset((one.path, other.path))
             if other.path == one.path or pair in told or other.interface == one.interface:
                 continue
+            if other.provider == one.provider and other.implementation == one.implementation:
+                # Layers of one library, of which a program links one or the other.
+                continue
             shared = set(one.binary.functions) & set(other.binary.functions)
             reached = {*one.binary.interposable, *other.binary.interposable}
             # Names of routines say more than those of a compiler's modules (__la_xisnan_MOD_...).

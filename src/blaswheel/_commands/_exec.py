@@ -50,7 +50,7 @@ def run(options: Namespace) -> int:
     if own is not None:
         _prepend(environ, "PATH", [own])
     _prepend(environ, "PKG_CONFIG_PATH", [written.folder])
-    folders = (offer.directory for offer in written.offers)
+    folders = (folder for offer in written.offers for folder in offer.directories)
     _prepend(environ, LOADER_PATH, [_files.loader_path(folder) for folder in folders])
     return _run(command, environ)
 

@@ -7,7 +7,7 @@ import sys
 from blaswheel import _verify
 from blaswheel._commands import _options
 from blaswheel._library import APIS
-from blaswheel._select import INSTALL, rank
+from blaswheel._select import INSTALL, THREADING, rank
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,6 +54,12 @@ def names(library: Library) -> str:
     return f"{first.prefix}*{first.suffix}"
 
 
+def implementation(library: Library) -> str:
+    """Return the implementation, with its threading model where one provider has several."""
+    model = f" ({library.threading})" if library.threading in THREADING else ""
+    return f"{library.implementation}{model}"
+
+
 def table(libraries: list[Library]) -> str:
     """Return the libraries as a table with a heading."""
     rows = [
@@ -64,7 +70,7 @@ def table(libraries: list[Library]) -> str:
         rows.append(
             (
                 str(one.provider) if one.provider else "-",
-                one.implementation,
+                implementation(one),
                 one.version or "-",
                 one.interface,
                 "yes" if one.verified else "no",

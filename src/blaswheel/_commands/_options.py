@@ -51,6 +51,12 @@ def add_selection(parser: ArgumentParser) -> None:
     group.add_argument(
         "--provider", metavar="NAME[==VERSION]", help="the distribution to take the library from"
     )
+    group.add_argument(
+        "--threading",
+        choices=_select.THREADING,
+        help="of MKL and NVPL: the threading layer to link; sdl is mkl_rt, which chooses when it "
+        "runs (default: the first of these that is there, never sdl)",
+    )
     add_place(parser)
 
 
@@ -128,6 +134,7 @@ def asked(options: Namespace) -> Asked:
             interface = None if getattr(options, "symbol_suffix", None) else interface
     interface = _naming.interface_for(suffix, interface)
     wish = _select.wish(options.library, options.provider, interface, environ)
+    wish = wish.replace(threading=getattr(options, "threading", None))
     environment = survey(options)
     if wish.library and _select.is_path(wish.library):
         environment = _environment.including(wish.library, environment)

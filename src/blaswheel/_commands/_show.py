@@ -80,7 +80,8 @@ def named(
     """Return the library that is asked for by name, linkable or not, and its interface."""
     as_linkable = tuple(one.replace(linkable=True) for one in libraries)
     choice = _select.choose(as_linkable, wish, problems)
-    library = next(one for one in libraries if one.path == choice.library.path)
+    chosen = choice.library
+    library = next(one for one in libraries if (one.path, one.parts) == (chosen.path, chosen.parts))
     return library, choice.interface
 
 
@@ -92,9 +93,11 @@ def describe(library: Library) -> Iterator[str]:
     def row(label: str, text: str) -> str:
         return f"  {label:15} {text}"
 
-    yield row("file", library.path)
+    for number, path in enumerate(library.files):
+        yield row("" if number else "files" if library.parts else "file", path)
     threading = f", {library.threading}" if library.threading else ""
-    yield row("implementation", f"{library.vendor.title} {library.version or ''}{threading}")
+    release = f" {library.version}" if library.version else ""
+    yield row("implementation", f"{library.vendor.title}{release}{threading}")
     yield row("format", f"{binary.format} {binary.machine}, SONAME {binary.soname or 'none'}")
     yield row("needs", ", ".join(binary.needed) or "nothing")
     state = "verified by calls" if library.verified else "not verified"
