@@ -377,12 +377,7 @@ def _generated_headers(
 def _isolated(library: Library, place: Place) -> tuple[str, str]:
     from blaswheel import _isolate
 
-    if library.parts:
-        raise BlaswheelError(
-            f"{library.title} is made of {len(library.parts)} files, which find each other by "
-            "their names: there is no isolated copy of it",
-            "leave --isolate out, or use another library",
-        )
+    check_isolation(library)
     stat = os.stat(library.path)
     key = _files.digest(os.path.realpath(library.path), str(stat.st_size), str(stat.st_mtime_ns))
     name = f"blaswheel_isolated_{_stem(library, library.interface)}_{key}"
@@ -391,6 +386,22 @@ def _isolated(library: Library, place: Place) -> tuple[str, str]:
     if not os.path.isfile(path):
         _in_place(place, lambda: _isolate.write(library.path, path))
     return folder, name
+
+
+def check_isolation(library: Library) -> None:
+    """Refuse to isolate a library that one file is not all of.
+
+    Raises
+    ------
+    BlaswheelError
+        If it is made of several.
+    """
+    if library.parts:
+        raise BlaswheelError(
+            f"{library.title} is made of {len(library.parts)} files, which find each other by "
+            "their names: there is no isolated copy of it",
+            "leave --isolate out, or use another library",
+        )
 
 
 def _in_place(place: Place, write: Callable[[], None]) -> None:

@@ -134,8 +134,10 @@ def write_cached(
     cache = _files.cache_dir()
     parts = [repr(request), consumer or ""]
     for choice in choices:
-        stat = os.stat(choice.library.path)
-        parts += [choice.interface, choice.library.path, str(stat.st_size), str(stat.st_mtime_ns)]
+        parts.append(choice.interface)
+        for path in choice.library.files:
+            stat = os.stat(path)
+            parts += [path, str(stat.st_size), str(stat.st_mtime_ns)]
     folder = os.path.join(cache, "sets", _files.digest(*parts))
     return write(
         folder,

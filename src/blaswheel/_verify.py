@@ -245,12 +245,13 @@ class Runner:
             command += ["--preload", os.path.abspath(path)]
         # The probe's own bound holds if this process is killed; ours is there first.
         command += ["--cpu-seconds", str(max(1, int(timeout + 0.999)))]
-        command += [*arguments, os.path.abspath(library.path)]
         environ = dict(self.environ)
         if core is not None:
             environ["OPENBLAS_CORETYPE"] = core
         try:
-            ended = _child.run(command, environ, given=given, timeout=timeout)
+            with _Opened(library) as path:
+                command += [*arguments, path]
+                ended = _child.run(command, environ, given=given, timeout=timeout)
         except OSError as error:
             raise BlaswheelError(
                 f"can't run {command[0]}: {error.strerror or error}",
@@ -270,6 +271,35 @@ class Runner:
             seconds=timeout,
             core=core,
         )
+
+
+class _Opened:
+    """The one file to open: the library's, or for the time of a child one that needs its parts."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+        self._folder = ""
+
+    def __enter__(self) -> str:
+        library = self._library
+        if not library.parts:
+            return os.path.abspath(library.path)
+        import tempfile
+
+        from blaswheel import _bundle
+
+        content = _bundle.write([os.path.abspath(path) for path in library.parts], library.system)
+        self._folder = tempfile.mkdtemp(prefix="blaswheel-")
+        path = os.path.join(self._folder, os.path.basename(library.path))
+        with open(path, "wb") as file:
+            file.write(content)
+        return path
+
+    def __exit__(self, *_: object) -> None:
+        if self._folder:
+            import shutil
+
+            shutil.rmtree(self._folder, ignore_errors=True)
 
 
 def runner(
@@ -365,7 +395,7 @@ def _entry(
 
     parts = [_FORMAT, __version__, _kernels.processor(), *emulator]
     try:
-        for path in (library.path, program, *preload):
+        for path in (*library.files, program, *preload):
             real = os.path.realpath(path)
             stat = os.stat(real)
             # These stand for the content: what rewrites a file changes its ctime.

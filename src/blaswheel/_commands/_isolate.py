@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from blaswheel import _isolate, _select
+from blaswheel import _isolate, _offer, _select
 from blaswheel._commands import _options
 
 TYPE_CHECKING = False
@@ -29,5 +29,6 @@ def run(options: Namespace) -> int:
     asked = _options.asked(options)
     environment = asked.environment
     choice = _select.choose(environment.libraries, asked.wish, environment.problems)
+    _offer.check_isolation(choice.library)
     _isolate.write(choice.library.path, options.output)
     return 0

@@ -309,7 +309,7 @@ def _short(library: Library) -> str:
 
 
 def _lines(library: Library, verdict: Verdict, warnings: Sequence[str]) -> Iterator[str]:
-    yield library.path
+    yield from library.files
     labels = [f"{one.name} {one.names}".rstrip() for one in verdict.stages]
     width = max(map(len, labels), default=0)
     outcomes = max((len(one.outcome) for one in verdict.stages), default=0)
