@@ -7,8 +7,35 @@ if TYPE_CHECKING:
     from blaswheel._library import Library
 
 
+def names(library: Library, interface: str) -> tuple[str, str, str]:
+    """Return the ``.pc`` files of the plain set that have the BLAS and the LAPACK, and a suffix.
+
+    The suffix is that of ILP64 names in them, without effect on LP64. MKL's are named by model:
+    ``dependency('mkl')`` means different things to different versions of Meson.
+    """
+    layers = library.vendor.layers
+    if layers is not None and library.threading is not None:
+        name = layers.pc_name(interface, library.threading)
+        return name, name, "_64"
+    if library.implementation == "openblas":
+        return "openblas", "openblas", "64_"
+    end = "64" if interface == "ilp64" else ""
+    return f"blas{end}", f"lapack{end}", "64_"
+
+
+def complex_return(library: Library) -> str | None:
+    """Return how complex functions return: as calls showed, else as all builds of it do."""
+    return library.complex_return or library.vendor.complex_return
+
+
 def options(
-    consumer: str, interface: str, suffix: str, *, native: bool, complex_return: str | None = None
+    consumer: str,
+    interface: str,
+    suffix: str,
+    *,
+    native: bool,
+    complex_return: str | None = None,
+    files: tuple[str, str] = ("openblas", "openblas"),
 ) -> list[str]:
     """Return the Meson options with which a consumer uses a library.
 
@@ -22,10 +49,12 @@ def options(
         Whether the files are those of ``--native``, which these consumers find by themselves.
     complex_return : str, optional
         ``argument`` if complex functions return through a hidden argument.
+    files : (str, str)
+        The ``.pc`` files of BLAS and LAPACK.
     """
     found = []
     if not native:
-        found += ["-Dblas=openblas", "-Dlapack=openblas"]
+        found += [f"-Dblas={files[0]}", f"-Dlapack={files[1]}"]
     if interface == "ilp64":
         # NumPy knows from native files' macros that integers are wide.
         if not (native and consumer == "numpy"):
@@ -40,13 +69,21 @@ def options(
 
 def advice(library: Library, interface: str, consumer: str) -> str:
     """Return the options, and what would go wrong without them, for a person."""
-    suffix = "64_" if interface == "ilp64" else ""
+    blas, lapack, marked = names(library, interface)
+    suffix = marked if interface == "ilp64" else ""
     chosen = options(
-        consumer, interface, suffix, native=False, complex_return=library.complex_return
+        consumer,
+        interface,
+        suffix,
+        native=False,
+        complex_return=complex_return(library),
+        files=(blas, lapack),
     )
     why = {
-        "-Dblas=openblas": "looks for openblas only, not for MKL or others first",
-        "-Dlapack=openblas": "takes LAPACK from the same library",
+        f"-Dblas={blas}": "looks for openblas only, not for MKL or others first"
+        if blas == "openblas"
+        else "looks for this file only, not for others first",
+        f"-Dlapack={lapack}": "takes LAPACK from the same library",
         "-Duse-ilp64=true": "else the 64-bit library is passed over or called with 32-bit integers",
         f"-Dblas-symbol-suffix={suffix}": "else SciPy prints the suffix that it detects, and "
         "ignores it"
@@ -57,5 +94,6 @@ def advice(library: Library, interface: str, consumer: str) -> str:
         "-Duse-g77-abi=true": "this library returns complex values through a hidden argument",
     }
     lines = [" ".join(chosen), ""]
-    lines += [f"  {option:28} {why[option]}" for option in chosen]
+    width = max([28, *map(len, chosen)])
+    lines += [f"  {option:{width}} {why[option]}" for option in chosen]
     return "\n".join(lines) + "\n"

@@ -357,7 +357,10 @@ def _generated_headers(
         if os.path.isdir(folder):
             return (folder,)
     else:
-        folder = os.path.join(place.folder, "include", interface)
+        # One folder per set of names, which a set of files may have several of.
+        usual = names.scheme == _naming.scheme(interface)
+        own = "" if usual else f"-{_files.digest(names.scheme.prefix, names.scheme.suffix)}"
+        folder = os.path.join(place.folder, "include", f"{interface}{own}")
     headers = _headers.generate(
         library.include_dirs,
         names,

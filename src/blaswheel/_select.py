@@ -62,11 +62,15 @@ class Wish(Record):
 
 
 class Choice(Record):
-    """The library chosen, the interface to use of it, and what the user should be told."""
+    """The library chosen, the interface to use of it, and what the user should be told.
+
+    ``models`` are all of an implementation that comes in layers, for a set of files.
+    """
 
     library: Library
     interface: str
     notes: tuple[str, ...] = ()
+    models: tuple[Library, ...] = ()
 
 
 def wish(
@@ -201,7 +205,17 @@ def choose(libraries: Sequence[Library], wanted: Wish, problems: Sequence[str] =
     others.pop(chosen.title, None)
     if others and not who:
         notes.append(f"using {chosen.title}; also here: {', '.join(others)} (--provider chooses)")
-    return Choice(library=chosen, interface=interface, notes=tuple(notes))
+    models = tuple(one for one in libraries if _is_model(one, chosen, wanted))
+    return Choice(library=chosen, interface=interface, notes=tuple(notes), models=models)
+
+
+def _is_model(one: Library, chosen: Library, wanted: Wish) -> bool:
+    return (
+        one.vendor.layers is not None
+        and one.linkable
+        and (one.implementation, one.directory) == (chosen.implementation, chosen.directory)
+        and wanted.threading in (None, one.threading)
+    )
 
 
 def _threaded(named: Sequence[Library], wanted: Wish) -> list[Library]:

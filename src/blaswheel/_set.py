@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from blaswheel import _files, _offer, _pc, _select
+from blaswheel import _files, _offer, _pc, _select, _vendors
 from blaswheel._errors import BlaswheelError
 from blaswheel._offer import Place, Request
 from blaswheel._record import Record
@@ -75,6 +75,7 @@ def write(
     for choice in choices:
         offer = _offer.make(choice.library, choice.interface, request, where)
         offers.append(offer)
+        texts |= _models(choice, request, where, paths, check, folder if relocatable else None)
         names = [native_name(offer, consumer)] if request.native else _pc.set_names(offer)
         texts |= {name: _pc.text(_pc.fields(offer, name, paths)) for name in names}
         if check is not None and names:
@@ -90,8 +91,40 @@ def write(
     return Written(folder=folder, offers=tuple(offers), names=tuple(texts))
 
 
+def _models(
+    choice: Choice,
+    request: Request,
+    where: Place,
+    paths: _pc.Paths,
+    check: Callable[[Offer, str, str | None], None] | None,
+    beside: str | None,
+) -> dict[str, str]:
+    """Return the files by which consumers name a model of an implementation that has several.
+
+    They are under the names that the vendor documents: plain ones, and for wide integers those of
+    the interface layer that has wide integers under plain names.
+    """
+    texts = {}
+    plain = request.replace(prefix="", suffix="", native=False)
+    for library in () if request.native else choice.models:
+        layers = library.vendor.layers
+        if layers is None or library.threading is None or library.interface != choice.interface:
+            continue
+        name = layers.pc_name(library.interface, library.threading)
+        offer = _offer.make(library, library.interface, plain, where)
+        # Their own headers as well: mkl.h.
+        offer = offer.replace(include_dirs=(*offer.include_dirs, *library.include_dirs))
+        texts[name] = _pc.text(_pc.fields(offer, name, paths))
+        if check is not None:
+            check(offer, texts[name], beside)
+    return texts
+
+
 def _remove_stale(folder: str, written: set[str]) -> None:
-    for name in [f"{stem}{end}" for stem in _pc.SET for end in ("", "64")] + list(NATIVE_NAMES):
+    known = [f"{stem}{end}" for stem in _pc.SET for end in ("", "64")] + list(NATIVE_NAMES)
+    for vendor in _vendors.VENDORS:
+        known += vendor.layers.pc_names() if vendor.layers else ()
+    for name in known:
         path = os.path.join(folder, f"{name}.pc")
         if name in written or not os.path.isfile(path):
             continue
@@ -134,7 +167,7 @@ def write_cached(
     cache = _files.cache_dir()
     parts = [repr(request), consumer or ""]
     for choice in choices:
-        parts.append(choice.interface)
+        parts += [choice.interface, *(f"{one.path} {one.threading}" for one in choice.models)]
         for path in choice.library.files:
             stat = os.stat(path)
             parts += [path, str(stat.st_size), str(stat.st_mtime_ns)]

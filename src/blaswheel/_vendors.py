@@ -64,6 +64,9 @@ class Layers(Record):
         How all of its files begin: the core opens further ones beside itself.
     system : tuple of str
         What every link needs of the system.
+    pc, whole_pc : str
+        What consumers call the ``.pc`` file of a model, with ``{interface}`` and ``{model}``, and
+        that of the whole.
     """
 
     faces: tuple[str, ...]
@@ -71,7 +74,24 @@ class Layers(Record):
     core: str
     whole: str
     family: str
+    pc: str
+    whole_pc: str
     system: tuple[str, ...] = ()
+
+    def pc_name(self, interface: str, model: str) -> str:
+        """Return the name of the ``.pc`` file of a model; that of the whole for any other."""
+        if any(model == one.name for one in self.models):
+            return self.pc.format(interface=interface, model=model)
+        return self.whole_pc
+
+    def pc_names(self) -> list[str]:
+        """Return the names of the ``.pc`` files of all models."""
+        names = [
+            self.pc_name(interface, model.name)
+            for interface in ("lp64", "ilp64")
+            for model in self.models
+        ]
+        return [*names, self.whole_pc]
 
 
 class Vendor(Record):
@@ -197,6 +217,8 @@ VENDORS = (
             core="mkl_core",
             whole="mkl_rt",
             family="mkl_",
+            pc="mkl-dynamic-{interface}-{model}",
+            whole_pc="mkl-sdl",
             system=("pthread", "m", "dl"),
         ),
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from blaswheel import _consumers
+from blaswheel import _consumers, _pc
 from blaswheel._commands._options import say
 
 TYPE_CHECKING = False
@@ -41,11 +41,7 @@ def files(
         Whether it is certain that Meson reads the files.
     """
     wanted = dict.fromkeys(
-        " ".join(
-            _consumers.options(
-                "numpy", offer.interface, offer.symbol_suffix, native=offer.request.native
-            )
-        )
+        " ".join(_numpy_options(offer, is_set=folder is not None))
         for offer in offers
         if offer.interface == "ilp64"
     )
@@ -53,6 +49,13 @@ def files(
         say(f"for NumPy add {line}")
     for problem in dict.fromkeys(line for one in offers for line in runtime(one, for_meson)):
         say(problem)
+    for line in dict.fromkeys(
+        f"{one.library.title}: {defect.message}"
+        for one in offers
+        for defect in one.library.defects
+        if defect.code == "headers-missing"
+    ):
+        say(line)
     native = [offer for offer in offers if offer.request.native]
     if native and folder is not None and consumer is None:
         say(
@@ -62,6 +65,22 @@ def files(
     chosen = [offer.library for offer in offers if not offer.request.isolate]
     for line in clashes(chosen, environment):
         say(line)
+
+
+def _numpy_options(offer: Offer, *, is_set: bool) -> list[str]:
+    """Return the options with which NumPy uses the files of an offer."""
+    suffix = offer.symbol_suffix
+    files = ("openblas", "openblas")
+    if is_set:
+        blas, lapack, marked = _consumers.names(offer.library, offer.interface)
+        files = (blas, lapack)
+        if offer.library.vendor.layers is not None:
+            suffix = marked
+    elif offer.library.implementation != "openblas":
+        files = (_pc.default_name(offer),) * 2
+    return _consumers.options(
+        "numpy", offer.interface, suffix, native=offer.request.native, files=files
+    )
 
 
 def runtime(offer: Offer, for_meson: bool) -> list[str]:

@@ -111,7 +111,13 @@ def describe(library: Library) -> Iterator[str]:
             "names" if number == 0 else "",
             f"{family.api:8} {spelling:16} {family.interface:8} {share} standard routines",
         )
-    yield row("complex return", library.complex_return or "not called")
+    returned = _consumers.complex_return(library)
+    how = returned or "not called"
+    if returned is not None and library.complex_return is None:
+        how = f"{returned} (all builds of {library.vendor.title}; not called)"
+    yield row("complex return", how)
+    if returned == "argument":
+        yield row("", "through a hidden argument: SciPy needs -Duse-g77-abi=true")
     yield row("headers", ", ".join(library.include_dirs) or "none")
     yield row("linkable", "yes" if library.linkable else f"no: {library.reason}")
     for defect in library.defects:
