@@ -77,7 +77,7 @@ def _header_defects(library: Library) -> Iterator[Defect]:
                 code="header-names",
                 severity="warning",
                 message=f"{header} declares {len(missing)} of its {len(names)} functions by "
-                f"names that the library has not ({_example(missing, library, has)}); the headers "
+                f"names that the library lacks ({_example(missing, library, has)}); the headers "
                 "that pc gives declare those that it has",
             )
         elif missing:

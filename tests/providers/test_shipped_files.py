@@ -38,11 +38,11 @@ def test_newest(blaswheel: Blaswheel, wheels: Wheels) -> None:
     found = shown(blaswheel, "--root", site)
     assert found["header-names"] == [
         (
-            "warning: f77blas.h declares 429 of its 457 functions by names that the library has not "
+            "warning: f77blas.h declares 429 of its 457 functions by names that the library lacks "
             "(ddot_ is scipy_ddot_64_); the headers that pc gives declare those that it has"
         ),
         (
-            "warning: lapack.h declares 1336 of its 1336 functions by names that the library has not "
+            "warning: lapack.h declares 1336 of its 1336 functions by names that the library lacks "
             "(dgesv_ is scipy_dgesv_64_); the headers that pc gives declare those that it has"
         ),
     ]
@@ -112,8 +112,8 @@ def test_two_with_one_name(blaswheel: Blaswheel, wheels: Wheels, tmp_path: Path)
         found = shown(blaswheel, f"scipy-openblas{own}", "--root", tmp_path)
         assert found["pc-same-name"] == [
             (
-                f"warning: scipy-openblas{other} 0.3.34.481.3 has a scipy-openblas.pc too: which one "
-                "a build finds depends on the order of the path"
+                f"warning: scipy-openblas{other} 0.3.34.481.3 has a scipy-openblas.pc too: "
+                "which one a build finds depends on the order of the path"
             )
         ]
 
