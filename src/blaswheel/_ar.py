@@ -63,10 +63,24 @@ def read(path: str) -> Binary:
 
 def parse(file: File) -> Binary:
     """Read an open file."""
-    return _Archive(file).binary()
+    return Archive(file).binary()
 
 
-class _Archive:
+def ranges(path: str, words: tuple[str, ...]) -> list[tuple[int, int]]:
+    """Return offset and size of the members that define a name with one of ``words`` in it."""
+    with File(path) as file:
+        archive = Archive(file)
+        if archive.thin:
+            return []
+        found = {
+            offset
+            for name, offset in zip(archive.names, archive.offsets, strict=False)
+            if any(word in name for word in words)
+        }
+        return [archive.member(offset) for offset in sorted(found)]
+
+
+class Archive:
     """An open archive with its index read."""
 
     def __init__(self, file: File) -> None:
@@ -292,6 +306,7 @@ class _Archive:
             machine=machine,
             bits=bits,
             byte_order=order,
+            object_format=kind,
             soname=dlls[0] if pure and len(dlls) == 1 else None,
             needed=tuple(dlls),
             functions=unique(functions),

@@ -20,6 +20,8 @@ class Binary(Record):
     path: str
     #: ``elf``, ``macho``, ``pe`` or ``ar``
     format: str
+    #: of an archive's members: ``elf``, ``macho`` or ``pe``; empty if it is none
+    object_format: str = ""
     #: as in wheel tags: ``x86_64``, ``aarch64``, ``i686``, ``ppc64le``, ``s390x``, ``riscv64``, ...
     machine: str
     #: word size, 32 or 64
@@ -56,6 +58,11 @@ class Binary(Record):
     forwards: tuple[tuple[str, str], ...] = ()
     #: the needed libraries whose names count as its own to a linker (Mach-O)
     reexports: tuple[str, ...] = ()
+
+    @property
+    def system(self) -> str:
+        """The format of the objects in it, or its own: ``elf``, ``macho`` or ``pe``."""
+        return self.object_format or self.format
 
 
 def read(path: str, machine: str | None = None) -> Binary:

@@ -186,7 +186,7 @@ def files(distribution: Distribution, info_dir: str) -> Files | None:
             record = file.read(MAX_RECORD_SIZE)
     except OSError:
         return None
-    if not any(mark in record for mark in (b".so", b".dylib", b".dll", b".h,")):
+    if not any(mark in record for mark in (b".so", b".dylib", b".dll", b".a,", b".lib,", b".h,")):
         return None
     libraries: list[str] = []
     include_dirs: dict[str, None] = {}
@@ -256,7 +256,7 @@ def _is_library_name(base: bytes) -> bool:
 
     Extension modules are not: nothing can be linked against them.
     """
-    if base.endswith((b".so", b".dylib", b".dll")):
+    if base.endswith((b".so", b".dylib", b".dll", b".a", b".lib")):
         return not (base.endswith(b".abi3.so") or b".cpython-" in base or b".pypy" in base)
     stem, dot, version = base.partition(b".so.")
     return bool(dot and stem and version[:1].isdigit())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from blaswheel import _compose, _discovery
+from blaswheel import _binary, _compose, _discovery
 from blaswheel._compose import Found
 from blaswheel._errors import BlaswheelError, FormatError
 from blaswheel._library import examine
@@ -67,8 +67,47 @@ def survey(root: str | None = None, python: str | None = None) -> Environment:
                 problem = f"{path}: {error.strerror}"
             if problem and _is_telling(path):
                 problems.append(f"{distribution}: {problem}")
-    composed = _compose.compose(libraries, Found(files=by_name, include_dirs=include_dirs))
-    return Environment(libraries=tuple(composed), problems=tuple(problems))
+    libraries = _importable(libraries, by_name)
+    shared = [library for library in libraries if library.binary.format != "ar"]
+    composed = _compose.compose(shared, Found(files=by_name, include_dirs=include_dirs))
+    static = [_static(library) for library in libraries if library.binary.format == "ar"]
+    return Environment(libraries=(*composed, *static), problems=tuple(problems))
+
+
+def _importable(libraries: list[Library], files: dict[str, list[str]]) -> list[Library]:
+    """Return the libraries, each DLL with its import library.
+
+    That is known by what it says: files may be named in any way. Of several for one DLL the one
+    that Microsoft's linker finds too comes first.
+    """
+    dlls = [one for one in libraries if one.binary.format == "pe"]
+    if not dlls:
+        return libraries
+    known: dict[tuple[str, str], str] = {}
+    for base in sorted(files, key=lambda base: (not base.endswith(".lib"), base)):
+        for path in files[base] if base.endswith((".lib", ".a")) else ():
+            try:
+                binary = _binary.read(path)
+            except (FormatError, OSError):
+                continue
+            if binary.soname:
+                known.setdefault((binary.soname.lower(), binary.machine), path)
+    return [
+        one.replace(
+            import_library=known.get((os.path.basename(one.path).lower(), one.binary.machine))
+        )
+        if one.binary.format == "pe"
+        else one
+        for one in libraries
+    ]
+
+
+def _static(library: Library) -> Library:
+    """Return a static library, which can't be linked alone if its implementation has layers."""
+    if library.vendor.layers is None or not library.linkable:
+        return library
+    reason = f"a static layer of {library.vendor.title}: link its layers by its own .pc files"
+    return library.replace(linkable=False, reason=reason)
 
 
 def one_file(path: str, environment: Environment) -> Library:
@@ -127,7 +166,8 @@ def _one_of_copies(paths: tuple[str, ...]) -> list[str]:
     """Leave out what is the same file twice: wheels hold no links, so they hold copies.
 
     Of ``libopenblas.so``, ``.so.0`` and ``.so.0.3`` of one size in one folder the shortest name
-    stays: the one that ``-lopenblas`` finds.
+    stays: the one that ``-lopenblas`` finds. So it is with ``libopenblas.0.dylib``, and with
+    archives, whatever their names.
     """
     kept: dict[tuple[str, str, int], str] = {}
     for path in paths:
@@ -136,10 +176,16 @@ def _one_of_copies(paths: tuple[str, ...]) -> list[str]:
             size = os.stat(path).st_size
         except OSError:
             size = -1
-        key = (folder, base.partition(".so")[0], size)
+        key = (folder, _without_version(base), size)
         if key not in kept or len(path) < len(kept[key]):
             kept[key] = path
     return list(dict.fromkeys(kept.values()))
+
+
+def _without_version(base: str) -> str:
+    if base.endswith(".dylib"):
+        return base.partition(".")[0] + ".dylib"
+    return ".a" if base.endswith(".a") else base.partition(".so")[0]
 
 
 def _has_file_list(info_dir: str) -> bool:

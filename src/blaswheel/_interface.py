@@ -80,7 +80,7 @@ def _of_the_rest(
     options = (stated.configuration or "").split()
     if "USE64BITINT" in options:
         signs.append(("ilp64", f"the binary says {vendor.title} {stated.version} USE64BITINT"))
-    elif binary.format != "pe" and any(option in _vendors.OPTIONS for option in options):
+    elif binary.system != "pe" and any(option in _vendors.OPTIONS for option in options):
         # The text of Windows builds never has it.
         signs.append(
             ("lp64", f"the binary says {vendor.title} {stated.version} without USE64BITINT")

@@ -79,6 +79,8 @@ class Library(Record):
     threading: str | None = None
     lapack_version: str | None = None
     parts: tuple[str, ...] = ()
+    #: of a DLL, the file to link with, if it comes with one
+    import_library: str | None = None
     #: link names of what it needs of the compiler and the system
     system: tuple[str, ...] = ()
 
@@ -95,7 +97,7 @@ class Library(Record):
     @property
     def link_name(self) -> str:
         """What follows ``-l``: ``openblas``, or ``:libmkl_rt.so.3`` for a name ld won't guess."""
-        return link_name(self.path)
+        return link_name(self.import_library or self.path)
 
     @property
     def stem(self) -> str:
@@ -168,6 +170,14 @@ def link_name(path: str) -> str:
     base = os.path.basename(path)
     if base.startswith("lib") and base.endswith((".so", ".dylib")):
         return base[3 : base.rindex(".")]
+    if base.startswith("lib") and base.endswith(".a"):
+        # A linker takes the shared library beside it first.
+        name = base[3:-2].removesuffix(".dll")
+        if base.endswith(".dll.a") or not os.path.exists(f"{path[:-2]}.so"):
+            return name
+    if base.endswith(".lib"):
+        # All linkers for Windows look for NAME.lib, not all for libNAME.lib.
+        return base[:-4]
     return f":{base}"
 
 
@@ -178,7 +188,7 @@ def stem(path: str) -> str:
     'lapack'
     """
     base = os.path.basename(path).removeprefix("lib")
-    for end in (".so", ".dylib", ".dll"):
+    for end in (".so", ".dylib", ".dll", ".a", ".lib"):
         head, found, _ = base.partition(end)
         if found:
             return head
@@ -198,6 +208,9 @@ def examine(
         If it can't be opened.
     """
     binary = _binary.read(path)
+    if binary.format == "ar" and binary.needed:
+        # An import library is a part of the DLL that it is for.
+        return None
     families = _names.infer(binary.functions)
     if not families:
         return None

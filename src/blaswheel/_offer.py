@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from blaswheel import _alias, _binary, _files, _headers, _naming, _runtime
+from blaswheel import _alias, _binary, _files, _headers, _naming, _runtime, _static
 from blaswheel._errors import BlaswheelError, FormatError, UsageError
 from blaswheel._library import link_name, stem
 from blaswheel._record import Record
@@ -142,6 +142,7 @@ def make(library: Library, interface: str, request: Request, place: Place) -> Of
     BlaswheelError
         If the library can't serve the request, or ``place`` can't be written.
     """
+    library = _static.completed(library)
     wide = interface == "ilp64" and (request.suffix is None or "64" in request.suffix)
     families = _naming.chosen_families(library.families, interface, marked=wide)
     if not families:
@@ -151,7 +152,15 @@ def make(library: Library, interface: str, request: Request, place: Place) -> Of
     directory, name = library.directory, library.link_name
     libraries = _linkable(library, place)
     directories = tuple(dict.fromkeys(os.path.dirname(path) for path in library.files))
+    if _static.is_static(library):
+        # The loader looks for nothing.
+        directories = ()
     if request.isolate:
+        if _static.is_static(library):
+            raise UsageError(
+                f"{library.title} is a static library, whose names are the program's own",
+                "leave --isolate out",
+            )
         directory, name = _isolated(library, place)
         libraries, directories = ((directory, (name,)),), (directory,)
     if request.native:
@@ -239,7 +248,9 @@ def _linkable(library: Library, place: Place) -> tuple[tuple[str, tuple[str, ...
     So they get a folder of links, which has all that the loader may look for in it too.
     """
     groups: list[tuple[str, tuple[str, ...]]] = []
-    for path in library.files:
+    for file in library.files:
+        own = file == library.path and library.import_library
+        path = own or file
         folder, name = os.path.dirname(path), link_name(path)
         if name.startswith(":") and library.binary.format == "elf":
             linked = _links(library, folder, place)

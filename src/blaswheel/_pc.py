@@ -13,6 +13,7 @@ import os
 from blaswheel import _files
 from blaswheel._errors import BlaswheelError
 from blaswheel._record import Record
+from blaswheel._static import is_static
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -203,6 +204,8 @@ def fields(offer: Offer, name: str, paths: Paths) -> Fields:
         cflags=offer.compile_args(lambda path: spelled.get(path) or paths(path)),
         variables=variables,
         prefix=paths(_prefix(offer.directory)),
+        # Those that ask for a static link get what every link gets: nothing else is there.
+        libs_private=[f"-l{name}" for name in library.system] if is_static(library) else (),
     )
 
 

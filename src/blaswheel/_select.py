@@ -116,11 +116,12 @@ def _same_provider(named: str, forced: str) -> bool:
     return version == forced_version or not (version and forced_version)
 
 
-def rank(library: Library) -> tuple[int, str, str, int, int, str]:
+def rank(library: Library) -> tuple[int, str, str, bool, int, int, str]:
     """Return the place of a library in the documented order; ties by name, version and path.
 
-    Of the files of one provider those come first that have both widths under different names:
-    two of them in one program do not take over each other's.
+    Of the files of one provider shared libraries come before static ones, and those first that
+    have both widths under different names: two of them in one program do not take over each
+    other's.
     """
     provider = library.provider.name if library.provider else ""
     if provider.startswith("scipy-openblas"):
@@ -132,7 +133,8 @@ def rank(library: Library) -> tuple[int, str, str, int, int, str]:
     version = library.provider.version if library.provider else ""
     model = library.threading if library.threading in THREADING else THREADING[0]
     own_width = int("lp64" not in library.interfaces())
-    return place, provider, version, THREADING.index(model), own_width, library.path
+    static = library.binary.format == "ar"
+    return place, provider, version, static, THREADING.index(model), own_width, library.path
 
 
 def choose(libraries: Sequence[Library], wanted: Wish, problems: Sequence[str] = ()) -> Choice:

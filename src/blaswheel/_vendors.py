@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_left
 
-from blaswheel import _elf, _routines
+from blaswheel import _ar, _elf, _routines
 from blaswheel._record import Record
 
 TYPE_CHECKING = False
@@ -322,7 +322,7 @@ def statement(path: str, vendor: Vendor) -> Statement:
     if not vendor.states:
         return Statement(vendor=vendor)
     with open(path, "rb", buffering=0) as file:
-        for offset, size in _ranges(path, file):
+        for offset, size in _ranges(path, file, vendor):
             for at in _occurrences(file, offset, size, vendor.states):
                 text = _part(file, at, min(at + _LONGEST, offset + size))
                 version, options = _release(text[len(vendor.states) :])
@@ -342,9 +342,12 @@ def _part(file: BinaryIO, begin: int, end: int) -> bytes:
     return file.read(end - begin)
 
 
-def _ranges(path: str, file: BinaryIO) -> list[tuple[int, int]]:
-    if _part(file, 0, 4) == b"\x7fELF":
+def _ranges(path: str, file: BinaryIO, vendor: Vendor) -> list[tuple[int, int]]:
+    magic = _part(file, 0, 8)
+    if magic[:4] == b"\x7fELF":
         return _elf.constant_ranges(path)
+    if magic in _ar.MAGICS:
+        return _ar.ranges(path, vendor.marks)
     return [(0, os.fstat(file.fileno()).st_size)]
 
 

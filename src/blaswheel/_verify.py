@@ -283,7 +283,9 @@ class _Opened:
     def __enter__(self) -> str:
         library = self._library
         if not library.parts:
-            return os.path.abspath(library.path)
+            from blaswheel import _static
+
+            return os.path.abspath(_static.loadable(library))
         import tempfile
 
         from blaswheel import _bundle

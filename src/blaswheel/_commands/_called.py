@@ -9,6 +9,7 @@ from blaswheel import _verify
 from blaswheel._commands._options import say
 from blaswheel._errors import BlaswheelError
 from blaswheel._probe import ProbeMissingError
+from blaswheel._static import NotLinkedError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,10 +26,8 @@ _MACHINES = {"arm64": "aarch64", "AMD64": "x86_64", "amd64": "x86_64", "i386": "
 def foreign(library: Library) -> str | None:
     """Return why a library can't be loaded on this machine, or None."""
     binary = library.binary
-    if binary.format == "ar":
-        return "is a static archive"
-    if binary.format != _FORMAT:
-        return f"is a library of another system ({binary.format})"
+    if binary.system != _FORMAT:
+        return f"is a library of another system ({binary.system})"
     here = os.uname().machine if hasattr(os, "uname") else os.environ["PROCESSOR_ARCHITECTURE"]
     here = _MACHINES.get(here, here)
     if _MACHINES.get(binary.machine, binary.machine) != here:
@@ -61,8 +60,9 @@ def _by_calls(choice: Choice, wanted: str | None) -> Choice:
         return choice
     try:
         verdict = _verify.verify(library)
-    except ProbeMissingError as error:
-        # What needs no call works without the program: a package may have left it out.
+    except (ProbeMissingError, NotLinkedError) as error:
+        # What needs no call works without the program: a package may have left it out. Nor does it
+        # need a compiler.
         say(f"not verified: {error.message}")
         return choice
     if not verdict.ok:
