@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from blaswheel import _environment, _files, _library, _naming, _offer, _pc, _select
+from blaswheel._errors import UsageError
 from blaswheel._offer import Offer, Place, Request
 
 TYPE_CHECKING = False
@@ -125,7 +126,9 @@ class Library(_library.Library):
         return _verify.verify(self)
 
 
-def find_all(*, root: str | None = None, python: str | None = None) -> list[Library]:
+def find_all(
+    *, root: str | None = None, python: str | None = None, system: bool = False
+) -> list[Library]:
     """Return every BLAS library of an environment, those that can't be linked against included.
 
     Nothing is imported, run or loaded.
@@ -136,13 +139,15 @@ def find_all(*, root: str | None = None, python: str | None = None) -> list[Libr
         A foreign site-packages or an unpacked wheel, instead of this environment.
     python : str, optional
         Another interpreter, whose environment is looked into.
+    system : bool
+        Also the libraries of this system.
 
     Raises
     ------
     BlaswheelError
         If there is no such folder or interpreter.
     """
-    found = sorted(_environment.survey(root, python).libraries, key=_select.rank)
+    found = sorted(_survey(root, python, system).libraries, key=_select.rank)
     return [_public(library) for library in found]
 
 
@@ -153,6 +158,7 @@ def find(
     provider: str | None = None,
     root: str | None = None,
     python: str | None = None,
+    system: bool = False,
 ) -> Library:
     """Return the one library that ``blaswheel pc`` would choose.
 
@@ -166,6 +172,9 @@ def find(
         ``NAME`` or ``NAME==VERSION``; the environment variable ``BLASWHEEL_PROVIDER`` counts too.
     root, python : str, optional
         As for `find_all`.
+    system : bool
+        Whether a library of the system will do where no wheel has one; ``BLASWHEEL_PREFER=system``
+        puts it first.
 
     Raises
     ------
@@ -182,10 +191,18 @@ def find(
         interface = os.environ.get("BLASWHEEL_INTERFACE") or None
     wanted = _naming.interface_for(None, interface)
     wish = _select.wish(library, provider, wanted, os.environ)
-    environment = _environment.survey(root, python)
+    prefer_system = os.environ.get("BLASWHEEL_PREFER") == "system"
+    wish = wish.replace(prefer_system=prefer_system)
+    environment = _survey(root, python, system or (prefer_system and root is None))
     if wish.library and _select.is_path(wish.library):
         environment = _environment.including(wish.library, environment)
     return _public(_select.choose(environment.libraries, wish, environment.problems).library)
+
+
+def _survey(root: str | None, python: str | None, system: bool) -> _environment.Environment:
+    if root is not None and system:
+        raise UsageError("root is a foreign folder, system is this machine", "give one of them")
+    return _environment.survey(root, python, system=system)
 
 
 def _public(library: _library.Library) -> Library:

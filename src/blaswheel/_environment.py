@@ -34,13 +34,17 @@ class Environment(Record):
     problems: tuple[str, ...] = ()
 
 
-def survey(root: str | None = None, python: str | None = None) -> Environment:
+def survey(
+    root: str | None = None, python: str | None = None, *, system: bool = False
+) -> Environment:
     """Find every BLAS library of an environment, running nothing and loading nothing.
 
     Parameters
     ----------
     root, python : str, optional
         As for `blaswheel._discovery.search_path`.
+    system : bool
+        Also those of the system.
     """
     libraries: list[Library] = []
     problems: list[str] = []
@@ -71,7 +75,14 @@ def survey(root: str | None = None, python: str | None = None) -> Environment:
     shared = [library for library in libraries if library.binary.format != "ar"]
     composed = _compose.compose(shared, Found(files=by_name, include_dirs=include_dirs))
     static = [_static(library) for library in libraries if library.binary.format == "ar"]
-    return Environment(libraries=(*composed, *static), problems=tuple(problems))
+    found = (*composed, *static)
+    if system:
+        from blaswheel import _system
+
+        own = {os.path.realpath(path) for one in found for path in one.files}
+        further = [one for one in _system.libraries() if os.path.realpath(one.path) not in own]
+        found = (*found, *further)
+    return Environment(libraries=found, problems=tuple(problems))
 
 
 def _importable(libraries: list[Library], files: dict[str, list[str]]) -> list[Library]:

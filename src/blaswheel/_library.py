@@ -79,6 +79,8 @@ class Library(Record):
     threading: str | None = None
     lapack_version: str | None = None
     parts: tuple[str, ...] = ()
+    #: whether it is the system's, and of no installed distribution
+    of_system: bool = False
     #: of a DLL, the file to link with, if it comes with one
     import_library: str | None = None
     #: link names of what it needs of the compiler and the system

@@ -113,7 +113,8 @@ class Offer(Record):
     def link_args(self, express: Callable[[str], str] = _files.linker_path) -> list[str]:
         """Return the link arguments; ``express`` says how a path is written."""
         run_paths: list[str] = []
-        if self.request.mode == "origin":
+        # Those of the system are found without one.
+        if self.request.mode == "origin" and not self.library.of_system:
             provider = self.library.provider
             root = provider.root if provider else None
             for folder in self.directories:

@@ -47,6 +47,8 @@ class Wish(Record):
     provider : str, optional
         ``NAME`` or ``NAME==VERSION``.
     interface : {'lp64', 'ilp64'}, optional
+    prefer_system : bool
+        Whether libraries of the system come before those of wheels.
     forced : bool
         Whether `provider` is the builder's last word (``BLASWHEEL_PROVIDER``).
     threading : str, optional
@@ -58,6 +60,7 @@ class Wish(Record):
     provider: str | None = None
     interface: str | None = None
     forced: bool = False
+    prefer_system: bool = False
     threading: str | None = None
 
 
@@ -116,12 +119,12 @@ def _same_provider(named: str, forced: str) -> bool:
     return version == forced_version or not (version and forced_version)
 
 
-def rank(library: Library) -> tuple[int, str, str, bool, int, int, str]:
+def rank(library: Library) -> tuple[bool, int, str, str, bool, int, int, int, bool, str]:
     """Return the place of a library in the documented order; ties by name, version and path.
 
-    Of the files of one provider shared libraries come before static ones, and those first that
-    have both widths under different names: two of them in one program do not take over each
-    other's.
+    Those of the system come last. Of the files of one provider shared libraries come before
+    static ones, and those first that have both widths under different names: two of them in one
+    program do not take over each other's.
     """
     provider = library.provider.name if library.provider else ""
     if provider.startswith("scipy-openblas"):
@@ -133,8 +136,23 @@ def rank(library: Library) -> tuple[int, str, str, bool, int, int, str]:
     version = library.provider.version if library.provider else ""
     model = library.threading if library.threading in THREADING else THREADING[0]
     own_width = int("lp64" not in library.interfaces())
+    # A distribution splits some libraries by API and has them whole beside that.
+    missing = {"blas", "lapack"} - {family.api for family in library.families}
+    lacks = len(missing) if library.of_system else 0
+    several = library.of_system and bool(library.parts)
     static = library.binary.format == "ar"
-    return place, provider, version, static, THREADING.index(model), own_width, library.path
+    return (
+        library.of_system,
+        place,
+        provider,
+        version,
+        static,
+        THREADING.index(model),
+        own_width,
+        lacks,
+        several,
+        library.path,
+    )
 
 
 def choose(libraries: Sequence[Library], wanted: Wish, problems: Sequence[str] = ()) -> Choice:
@@ -183,6 +201,8 @@ def choose(libraries: Sequence[Library], wanted: Wish, problems: Sequence[str] =
     notes = [] if who else list(problems)
     for interface in (wanted.interface,) if wanted.interface else ("lp64", "ilp64"):
         fit = sorted((one for one in usable if serves(one, interface)), key=rank)
+        if wanted.prefer_system:
+            fit.sort(key=lambda one: not one.of_system)
         if fit:
             break
     else:

@@ -103,7 +103,8 @@ def clashes(chosen: Sequence[Library], environment: Environment) -> list[str]:
     the GOT: in one scope the first library loaded then serves both.
     """
     found = []
-    libraries = [one for one in environment.libraries if one.linkable]
+    # A system has many, of which none is used unless it is asked for.
+    libraries = [one for one in environment.libraries if one.linkable and not one.of_system]
     told = set()
     for one in chosen:
         for other in libraries:

@@ -69,7 +69,7 @@ def table(libraries: list[Library]) -> str:
         offered = {family.api for family in one.families}
         rows.append(
             (
-                str(one.provider) if one.provider else "-",
+                one.title,
                 implementation(one),
                 one.version or "-",
                 one.interface,

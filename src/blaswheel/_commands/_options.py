@@ -30,6 +30,11 @@ def add_place(parser: ArgumentParser) -> None:
         help="a foreign site-packages or an unpacked wheel, instead of this environment",
     )
     group.add_argument(
+        "--system",
+        action="store_true",
+        help="also the libraries of this system; after those of wheels, unless named",
+    )
+    group.add_argument(
         "--python", metavar="PYTHON", help="another interpreter's environment, instead of this one"
     )
 
@@ -117,7 +122,17 @@ def survey(options: Namespace) -> Environment:
     """Survey the environment that the options name."""
     if options.root is not None and options.python is not None:
         raise UsageError("--root and --python exclude each other", "give one of them")
-    return _environment.survey(options.root, options.python)
+    if options.root is not None and options.system:
+        raise UsageError(
+            "--root looks into a foreign folder, --system at this machine", "give one of them"
+        )
+    system = options.root is None and (options.system or prefers_system())
+    return _environment.survey(options.root, options.python, system=system)
+
+
+def prefers_system() -> bool:
+    """Tell whether ``BLASWHEEL_PREFER`` puts the system's libraries before those of wheels."""
+    return _variable("BLASWHEEL_PREFER", ("wheel", "system")) == "system"
 
 
 def asked(options: Namespace) -> Asked:
@@ -134,7 +149,9 @@ def asked(options: Namespace) -> Asked:
             interface = None if getattr(options, "symbol_suffix", None) else interface
     interface = _naming.interface_for(suffix, interface)
     wish = _select.wish(options.library, options.provider, interface, environ)
-    wish = wish.replace(threading=getattr(options, "threading", None))
+    wish = wish.replace(
+        threading=getattr(options, "threading", None), prefer_system=prefers_system()
+    )
     environment = survey(options)
     if wish.library and _select.is_path(wish.library):
         environment = _environment.including(wish.library, environment)
