@@ -50,10 +50,14 @@ class Found(Record):
         By file name, the paths of all files that are named as libraries.
     include_dirs : sequence of (str, str)
         (distribution, folder) of every folder with BLAS headers.
+    is_installation : bool
+        Whether they are of one installation, so that a file of the name that a library needs is
+        the one that it needs; of wheels, only the one beside it is.
     """
 
     files: Mapping[str, Sequence[str]]
     include_dirs: Sequence[tuple[str, str]] = ()
+    is_installation: bool = False
 
 
 def compose(libraries: Sequence[Library], found: Found) -> list[Library]:
@@ -168,6 +172,13 @@ def _sibling(path: str, link_name: str) -> str | None:
     return None
 
 
+def runtimes(library: Library) -> frozenset[str]:
+    """Return the link names of threading libraries that may be parts of a library."""
+    layers = library.vendor.layers
+    models = layers.models if layers is not None else ()
+    return frozenset(model.runtime for model in models if model.runtime is not None)
+
+
 def _runtime_library(link_name: str, near: str, found: Found) -> str | None:
     """Return the file of a threading library: beside ``near``, else from another distribution.
 
@@ -211,8 +222,16 @@ def _split(libraries: Sequence[Library], found: Found) -> list[Library]:
         if len(members) > 1:
             made.append(_joined(members, found))
             used.update(member.path for member in members)
-    rest = [_with_model(one) for one in libraries if one.path not in used]
-    return [*rest, *made]
+    rest = [one for one in libraries if one.path not in used]
+    return [*(_with_model(_with_further(one, found)) for one in rest), *made]
+
+
+def _with_further(library: Library, found: Found) -> Library:
+    """Return a library of one file with what has to be linked beside it."""
+    if not library.linkable or library.binary.format != "elf":
+        return library
+    further = _further([library], found)
+    return library.replace(parts=(library.path, *further)) if further else library
 
 
 def _apis(library: Library) -> frozenset[str]:
@@ -338,10 +357,20 @@ def _further(members: Sequence[Library], found: Found) -> list[str]:
             if name in own or name.startswith(_SYSTEM):
                 continue
             beside = os.path.join(one.directory, name)
-            paths = [beside] if os.path.isfile(beside) else list(found.files.get(name, ()))
-            if paths:
+            paths = [beside] if os.path.isfile(beside) else []
+            if found.is_installation:
+                paths += found.files.get(name, ())
+            if paths and not _is_searched(os.path.dirname(paths[0])):
                 result[paths[0]] = None
     return list(result)
+
+
+def _is_searched(folder: str) -> bool:
+    """Tell whether every loader looks into a folder without being told."""
+    parent, base = os.path.split(os.path.realpath(folder))
+    if base.endswith(("-gnu", "-musl")):
+        parent, base = os.path.split(parent)
+    return base in ("lib", "lib64") and parent in ("/", "/usr", "/usr/local")
 
 
 def _with_model(library: Library) -> Library:

@@ -7,13 +7,18 @@ import os
 from blaswheel import _binary, _compose, _discovery
 from blaswheel._compose import Found
 from blaswheel._errors import BlaswheelError, FormatError
-from blaswheel._library import examine
+from blaswheel._library import examine, stem
 from blaswheel._record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from blaswheel._library import Library
 
+#: Of one folder that is looked through; installations have some dozens.
+MAX_FOLDERS = 200
+MAX_FILES = 5000
 #: Files that are named like these are told when they can't be read; any other file that looks
 #: like a library but is none concerns nobody here.
 _TELLING = ("blas", "lapack", "mkl", "blis", "atlas", "nvpl", "flexi")
@@ -121,56 +126,197 @@ def _static(library: Library) -> Library:
     return library.replace(linkable=False, reason=reason)
 
 
-def one_file(path: str, environment: Environment) -> Library:
-    """Return the library at ``path``: of the environment's if it is one, else by itself.
+def at_path(path: str, environment: Environment) -> tuple[Library, ...]:
+    """Return the libraries at ``path``: of the environment's if it has them, else by themselves.
+
+    Parameters
+    ----------
+    path : str
+        A library file, which stands for itself and what it needs of others beside it; or a
+        folder, the prefix of an installation or one with libraries in it, which stands for all
+        that is in it.
+    environment : Environment
 
     Raises
     ------
     BlaswheelError
         If it can't be read or is no BLAS.
     """
-    real = os.path.realpath(path)
-    for library in environment.libraries:
-        if os.path.realpath(library.path) == real:
-            return library
-    try:
-        found = examine(os.path.abspath(path), None, _include_dirs_beside(path))
-    except OSError as error:
+    known = tuple(one for one in environment.libraries if is_at(one, path))
+    if known:
+        return known
+    full = os.path.abspath(path)
+    if os.path.isdir(full):
+        found = _in_prefix(full)
+        hint = "give the prefix of an installation, with its libraries in lib/"
+    else:
+        found = _with_needed(full, path)
+        hint = "give the path of a BLAS library; blaswheel list shows those that are installed"
+    if not found:
         raise BlaswheelError(
-            f"{path}: {error.strerror}", "give the path of a shared library"
-        ) from error
-    if found is None:
-        raise BlaswheelError(
-            f"{path}: is no BLAS: it exports no full set of BLAS, CBLAS, LAPACK or LAPACKE",
-            "give the path of a BLAS library; blaswheel list shows those that are installed",
+            f"{path}: is no BLAS: it exports no full set of BLAS, CBLAS, LAPACK or LAPACKE", hint
         )
     return found
 
 
-def including(path: str, environment: Environment) -> Environment:
-    """Return the environment with the library at ``path`` in it.
+def one_file(path: str, environment: Environment) -> Library:
+    """Return the library at ``path``, of several models the first.
 
     Raises
     ------
     BlaswheelError
         If it can't be read or is no BLAS.
     """
-    library = one_file(path, environment)
-    if library in environment.libraries:
-        return environment
-    return environment.replace(libraries=(*environment.libraries, library))
+    return at_path(path, environment)[0]
+
+
+def is_at(library: Library, path: str) -> bool:
+    """Tell whether a library is the one at ``path``, made of the file there, or in the folder."""
+    real = os.path.realpath(path)
+    if os.path.isdir(real):
+        folder = real.rstrip(os.sep) + os.sep
+        return os.path.realpath(library.path).startswith(folder)
+    if stem(real) in _compose.runtimes(library):
+        return False
+    return real in map(os.path.realpath, library.files)
+
+
+def including(path: str, environment: Environment) -> Environment:
+    """Return the environment with what is at ``path`` in it.
+
+    Raises
+    ------
+    BlaswheelError
+        If it can't be read or is no BLAS.
+    """
+    fresh = [one for one in at_path(path, environment) if one not in environment.libraries]
+    return environment.replace(libraries=(*environment.libraries, *fresh)) if fresh else environment
+
+
+def _with_needed(full: str, path: str) -> tuple[Library, ...]:
+    """Return what the file at ``full`` makes with the others that it needs."""
+    try:
+        library = examine(full, None, _include_dirs_beside(full))
+    except OSError as error:
+        raise BlaswheelError(
+            f"{path}: {error.strerror}", "give the path of a shared library"
+        ) from error
+    if library is None:
+        return ()
+    together = {full: library}
+    queue = [library]
+    by_name: dict[str, list[str]] = {}
+    while queue:
+        one = queue.pop()
+        folders = _searched(one)
+        for folder in folders[:1]:
+            for name in os.listdir(folder):
+                by_name.setdefault(name, []).append(os.path.join(folder, name))
+        for name in one.binary.needed:
+            needed = _needed(name, folders, like=one)
+            if needed is None or needed.path in together:
+                continue
+            together[needed.path] = needed
+            queue.append(needed)
+    found = Found(files=by_name, is_installation=True)
+    composed = _compose.compose(list(together.values()), found)
+    return tuple(one for one in composed if is_at(one, full))
+
+
+def _needed(name: str, folders: Sequence[str], *, like: Library) -> Library | None:
+    """Return the BLAS library called ``name`` in the first folder that has one of a kind."""
+    found = []
+    for number, folder in enumerate(folders):
+        candidate = os.path.join(folder, name)
+        if not os.path.isfile(candidate):
+            continue
+        try:
+            library = examine(candidate, None, _include_dirs_beside(candidate))
+        except (FormatError, OSError):
+            continue
+        if library is not None:
+            found.append((number > 0, library.implementation != like.implementation, library))
+    return min(found, key=lambda each: each[:2])[2] if found else None
+
+
+def _searched(library: Library) -> list[str]:
+    """Return the folders in which a library finds others, or they lie beside it.
+
+    Debian has each implementation in a folder of its own, for its alternatives to lead to.
+    """
+    own = library.directory
+    run_paths = [
+        os.path.normpath(entry.replace("${ORIGIN}", own).replace("$ORIGIN", own))
+        for entry in (*library.binary.runpath, *library.binary.rpath)
+    ]
+    parent = os.path.dirname(own)
+    return list(dict.fromkeys([own, *run_paths, *_inside(own), parent, *_inside(parent)]))
+
+
+def _inside(folder: str) -> list[str]:
+    try:
+        with os.scandir(folder) as entries:
+            inside = [entry.path for entry in entries if entry.is_dir(follow_symlinks=False)]
+    except OSError:
+        return []
+    return sorted(inside)[:MAX_FOLDERS]
+
+
+def _in_prefix(prefix: str) -> tuple[Library, ...]:
+    """Return every library in the folders of an installation."""
+    folders = [prefix]
+    for base in (prefix, os.path.join(prefix, "usr")):
+        for lib in ("lib", "lib64"):
+            folder = os.path.join(base, lib)
+            if os.path.isdir(folder):
+                folders.append(folder)
+                folders += [one for one in _inside(folder) if one.endswith(("-gnu", "-musl"))]
+    folders += [deeper for folder in folders[1:] or folders for deeper in _inside(folder)]
+    by_name: dict[str, list[str]] = {}
+    libraries: list[Library] = []
+    for folder in dict.fromkeys(folders):
+        names = [name for name in sorted(os.listdir(folder)) if ".so" in name]
+        paths = [os.path.join(folder, name) for name in names[:MAX_FILES]]
+        files = tuple(path for path in paths if os.path.isfile(path))
+        for path in files:
+            by_name.setdefault(os.path.basename(path), []).append(path)
+        for path in _one_of_copies(files):
+            if not _is_telling(path):
+                continue
+            try:
+                library = examine(path, None, _include_dirs_beside(path))
+            except (FormatError, OSError):
+                continue
+            if library is not None:
+                libraries.append(library)
+    found = Found(files=by_name, is_installation=True)
+    return tuple(_compose.compose(libraries, found))
 
 
 def _include_dirs_beside(path: str) -> tuple[str, ...]:
-    """The include folders of an installed prefix, seen from its library."""
-    prefix = os.path.dirname(os.path.dirname(os.path.abspath(path)))
-    include = os.path.join(prefix, "include")
-    folders = [include, *(os.path.join(include, name) for name in ("openblas", "blis", "mkl"))]
-    return tuple(
-        folder
-        for folder in folders
-        if any(os.path.isfile(os.path.join(folder, header)) for header in _discovery.HEADERS)
-    )
+    """The include folders of an installed prefix, seen from its library.
+
+    The library is in ``lib``, in the folder of its machine in there, or one deeper still.
+    """
+    prefix = os.path.dirname(os.path.abspath(path))
+    machine = ""
+    for _ in range(3):
+        prefix, base = os.path.split(prefix)
+        if base.endswith(("-gnu", "-musl")):
+            machine = base
+        include = os.path.join(prefix, "include")
+        tops = [include, *([os.path.join(include, machine)] if machine else [])]
+        folders = [
+            os.path.join(top, name) for top in tops for name in ("", "openblas", "blis", "mkl")
+        ]
+        found = tuple(
+            folder.rstrip(os.sep)
+            for folder in folders
+            if any(os.path.isfile(os.path.join(folder, header)) for header in _discovery.HEADERS)
+        )
+        if found or base in ("lib", "lib64"):
+            return found
+    return ()
 
 
 def _one_of_copies(paths: tuple[str, ...]) -> list[str]:

@@ -256,9 +256,17 @@ def _why_not_linkable(
     return ""
 
 
+def _is_link(path: str, soname: str) -> bool:
+    """Tell whether a file is a link to the one that its SONAME names, as for development."""
+    try:
+        return os.path.samefile(path, os.path.join(os.path.dirname(path), soname))
+    except OSError:
+        return False
+
+
 def _defects(binary: Binary, families: Sequence[Family]) -> Iterator[Defect]:
     base = os.path.basename(binary.path)
-    if binary.soname and binary.soname != base:
+    if binary.soname and binary.soname != base and not _is_link(binary.path, binary.soname):
         yield Defect(
             code="soname",
             severity="warning",

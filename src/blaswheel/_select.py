@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from blaswheel import _environment
 from blaswheel._discovery import normalised
 from blaswheel._errors import BlaswheelError, UsageError
 from blaswheel._record import Record
@@ -317,7 +318,7 @@ def _is_named(library: Library, wanted: Wish) -> bool:
             return False
     if wanted.library:
         if is_path(wanted.library):
-            return os.path.realpath(wanted.library) == os.path.realpath(library.path)
+            return _environment.is_at(library, wanted.library)
         if wanted.library == library.stem:
             return True
         if library.provider and normalised(wanted.library) == library.provider.name:

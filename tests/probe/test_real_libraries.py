@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from blaswheel import _environment, _verify
+from blaswheel import _library, _verify
 from blaswheel._library import Library
 from blaswheel._verdict import Verdict
 from tests.build_wheel import cache, lock
@@ -36,7 +36,10 @@ def _plain_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 def examined(path: Path) -> Library:
-    return _environment.one_file(str(path), _environment.Environment(libraries=()))
+    """Return the one file at ``path`` as a library, without the others that it may belong to."""
+    library = _library.examine(str(path), None, ())
+    assert library is not None
+    return library
 
 
 def only(folder: Path, pattern: str) -> Path:
