@@ -78,8 +78,8 @@ def compose(libraries: Sequence[Library], found: Found) -> list[Library]:
         if library.stem in library.vendor.inner:
             reason = f"an inner part of {library.vendor.title}"
             result.append(library.replace(linkable=False, reason=reason))
-        elif layers is not None and library.stem in layers.faces:
-            result += _layered(library, layers, found)
+        elif layers is not None and library.stem in (*layers.faces, *layers.gnu_faces):
+            result += _layered(_as_face(library, layers), layers, found)
         elif layers is not None and library.stem == layers.whole:
             result.append(_whole(library, layers))
         else:
@@ -112,6 +112,12 @@ def _with_headers(library: Library, found: Found) -> Library:
 
 
 # Layers
+
+
+def _as_face(library: Library, layers: Layers) -> Library:
+    if library.stem not in layers.gnu_faces:
+        return library
+    return library.replace(vendor=library.vendor.replace(complex_return="register"))
 
 
 def _layered(face: Library, layers: Layers, found: Found) -> Iterator[Library]:
@@ -170,6 +176,12 @@ def _sibling(path: str, link_name: str) -> str | None:
         if os.path.isfile(candidate):
             return candidate
     return None
+
+
+def is_gnu(library: Library) -> bool:
+    """Tell whether a library is made for GNU Fortran, and so is no other's equal."""
+    layers = library.vendor.layers
+    return layers is not None and library.stem in layers.gnu_faces
 
 
 def runtimes(library: Library) -> frozenset[str]:

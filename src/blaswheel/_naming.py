@@ -178,7 +178,10 @@ def serve(
             count += 1
         standard[api] = count
     for stem, fortran, native in _extensions(exported - taken, families):
-        offered.setdefault(wanted.name(stem, fortran=fortran), native)
+        name = wanted.name(stem, fortran=fortran)
+        # What the library exports under a name keeps its meaning.
+        if name == native or name not in exported:
+            offered.setdefault(name, native)
     return Names(scheme=wanted, offered=offered, standard=standard)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from blaswheel import _environment
+from blaswheel._compose import is_gnu
 from blaswheel._discovery import normalised
 from blaswheel._errors import BlaswheelError, UsageError
 from blaswheel._record import Record
@@ -236,6 +237,7 @@ def _is_model(one: Library, chosen: Library, wanted: Wish) -> bool:
     return (
         one.vendor.layers is not None
         and one.linkable
+        and is_gnu(one) == is_gnu(chosen)
         and (one.implementation, one.directory) == (chosen.implementation, chosen.directory)
         and wanted.threading in (None, one.threading)
     )
@@ -252,7 +254,7 @@ def _threaded(named: Sequence[Library], wanted: Wish) -> list[Library]:
     who = wanted.provider or wanted.library or "this environment"
     models = dict.fromkeys(one.threading for one in named if one.threading in THREADING)
     if wanted.threading is not None:
-        fit = [one for one in named if one.threading == wanted.threading]
+        fit = [one for one in _usual(named, wanted) if one.threading == wanted.threading]
         if named and not fit:
             have = ", ".join(sorted(filter(None, models), key=THREADING.index))
             raise BlaswheelError(
@@ -260,7 +262,11 @@ def _threaded(named: Sequence[Library], wanted: Wish) -> list[Library]:
                 f"it has {have}" if have else "leave --threading out",
             )
         return fit
-    fit = [one for one in named if one.threading != "sdl" or _is_stem(wanted.library, one)]
+    fit = [
+        one
+        for one in _usual(named, wanted)
+        if one.threading != "sdl" or _is_stem(wanted.library, one)
+    ]
     if named and not fit:
         raise BlaswheelError(
             f"{named[0].title} has nothing but lib{named[0].stem}, which chooses interface and "
@@ -268,6 +274,11 @@ def _threaded(named: Sequence[Library], wanted: Wish) -> list[Library]:
             "ask for it: --threading sdl",
         )
     return fit
+
+
+def _usual(named: Sequence[Library], wanted: Wish) -> list[Library]:
+    """Leave out what only one compiler can call, unless it is asked for by its file."""
+    return [one for one in named if not is_gnu(one) or _is_stem(wanted.library, one)]
 
 
 def _is_stem(text: str | None, library: Library) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from blaswheel import _files, _offer, _pc, _select, _vendors
+from blaswheel._compose import is_gnu
 from blaswheel._errors import BlaswheelError
 from blaswheel._offer import Place, Request
 from blaswheel._record import Record
@@ -106,7 +107,7 @@ def _models(
     """
     texts = {}
     plain = request.replace(prefix="", suffix="", native=False)
-    for library in () if request.native else choice.models:
+    for library in () if request.native or is_gnu(choice.library) else choice.models:
         layers = library.vendor.layers
         if layers is None or library.threading is None or library.interface != choice.interface:
             continue

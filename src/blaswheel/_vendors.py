@@ -54,6 +54,9 @@ class Layers(Record):
     ----------
     faces : tuple of str
         The interface layers, which have the names; the first in a link.
+    gnu_faces : tuple of str
+        Those with the return conventions of GNU Fortran, where a release has them; taken only
+        where they are asked for.
     models : tuple of Model
         The threading layers, the one to prefer first.
     core : str
@@ -76,6 +79,7 @@ class Layers(Record):
     family: str
     pc: str
     whole_pc: str
+    gnu_faces: tuple[str, ...] = ()
     system: tuple[str, ...] = ()
 
     def pc_name(self, interface: str, model: str) -> str:
@@ -203,6 +207,7 @@ VENDORS = (
         include_package="mkl-include",
         layers=Layers(
             faces=("mkl_intel_lp64", "mkl_intel_ilp64"),
+            gnu_faces=("mkl_gf_lp64", "mkl_gf_ilp64"),
             models=(
                 Model(
                     name="iomp",

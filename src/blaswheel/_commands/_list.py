@@ -6,6 +6,7 @@ import sys
 
 from blaswheel import _verify
 from blaswheel._commands import _options
+from blaswheel._compose import is_gnu
 from blaswheel._library import APIS
 from blaswheel._select import INSTALL, THREADING, rank
 
@@ -57,6 +58,8 @@ def names(library: Library) -> str:
 def implementation(library: Library) -> str:
     """Return the implementation, with its threading model where one provider has several."""
     model = f" ({library.threading})" if library.threading in THREADING else ""
+    if is_gnu(library):
+        model = f" ({library.threading}, GNU Fortran)"
     return f"{library.implementation}{model}"
 
 
