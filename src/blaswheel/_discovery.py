@@ -32,6 +32,8 @@ HEADERS = frozenset(
         "nvpl_lapacke.h",
     )
 )
+#: Of the file with a wheel's tags.
+MAX_METADATA = 1 << 20
 #: No file list of a real distribution comes near this size (torch: 3 MB).
 MAX_RECORD_SIZE = 64 << 20
 
@@ -223,6 +225,17 @@ def info_dir(distribution: Distribution) -> str | None:
             if (normalised(name), version) == (distribution.name, distribution.version):
                 return os.path.join(distribution.root, entry)
     return None
+
+
+def wheel_tags(distribution: Distribution) -> list[str]:
+    """Return the tags of the wheel that a distribution was installed from."""
+    folder = info_dir(distribution)
+    try:
+        with open(os.path.join(folder or "", "WHEEL"), encoding="utf-8", errors="replace") as file:
+            lines = file.read(MAX_METADATA).splitlines()
+    except OSError:
+        return []
+    return [line[4:].strip() for line in lines if line.startswith("Tag:")]
 
 
 def listed(distribution: Distribution, ending: str) -> list[str]:

@@ -104,6 +104,7 @@ def _by_name(name: str) -> str | None:
         if width in name:
             return width
     stem = name.partition(".")[0].partition("-")[0].rstrip("_")
+    stem = stem.removesuffix("_pic")
     # Fedora and Debian add how it was threaded: libopenblas64p, libopenblas64o.
     if stem.endswith(("64p", "64o")):
         stem = stem[:-1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from blaswheel import _binary, _interface, _names, _vendors
-from blaswheel._discovery import Distribution
+from blaswheel._discovery import Distribution, wheel_tags
 from blaswheel._record import Record
 
 TYPE_CHECKING = False
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 APIS = ("blas", "lapack", "cblas", "lapacke")
 #: Below this share of the routines of each of its APIs a library is a partial BLAS.
 PARTIAL = 0.5
+#: Of compilers; systems have them only where such a compiler is installed.
+RUNTIMES = ("libgfortran.so", "libquadmath.so", "libgomp.so", "libflang", "libifcore.so")
 
 
 class Defect(Record):
@@ -213,7 +215,7 @@ def examine(
     if binary.format == "ar" and binary.needed:
         # An import library is a part of the DLL that it is for.
         return None
-    families = _names.infer(binary.functions)
+    families = _names.infer(binary.functions) or _names.partial(binary.functions)
     if not families:
         return None
     vendor = _vendors.identify(binary, families)
@@ -235,7 +237,7 @@ def examine(
         include_dirs=tuple(include_dirs),
         linkable=not reason,
         reason=reason,
-        defects=tuple(_defects(binary, judged.families)),
+        defects=tuple(_defects(binary, judged.families, provider)),
     )
 
 
@@ -251,9 +253,16 @@ def _why_not_linkable(
     if all(family.found < PARTIAL * family.known for family in families):
         return f"partial: {found} of {known} routines of its APIs"
     soname = binary.soname
-    if soname and soname != base and not os.path.exists(os.path.join(folder, soname)):
-        return f"its SONAME is {soname}, which is no file: what links it can't be loaded"
+    if soname and _leaf(soname) != base and not os.path.exists(os.path.join(folder, _leaf(soname))):
+        what = "install name" if binary.format == "macho" else "SONAME"
+        copy = "; blaswheel isolate makes a copy that can" if binary.format == "elf" else ""
+        return f"its {what} is {soname}, which is no file: what links it can't be loaded{copy}"
     return ""
+
+
+def _leaf(soname: str) -> str:
+    """Return the file that an install name of Mach-O ends in; other names have no folder."""
+    return soname.rpartition("/")[2] or soname
 
 
 def _is_link(path: str, soname: str) -> bool:
@@ -264,14 +273,28 @@ def _is_link(path: str, soname: str) -> bool:
         return False
 
 
-def _defects(binary: Binary, families: Sequence[Family]) -> Iterator[Defect]:
+def _defects(
+    binary: Binary, families: Sequence[Family], provider: Distribution | None
+) -> Iterator[Defect]:
     base = os.path.basename(binary.path)
-    if binary.soname and binary.soname != base and not _is_link(binary.path, binary.soname):
+    if binary.format == "macho" and (binary.soname or "").startswith("/"):
+        if not os.path.exists(binary.soname or ""):
+            yield Defect(
+                code="install-name",
+                severity="warning",
+                message=f"install name {binary.soname} is a path of the machine that built it: "
+                "change it in what links it (install_name_tool -change)",
+            )
+    elif (
+        binary.soname and _leaf(binary.soname) != base and not _is_link(binary.path, binary.soname)
+    ):
         yield Defect(
             code="soname",
             severity="warning",
             message=f"SONAME {binary.soname} is not the file's name {base}",
         )
+    if provider is not None and binary.format == "elf":
+        yield from _missing_runtimes(binary, provider)
     leaked = leaks(binary, families)
     if leaked:
         yield Defect(
@@ -280,6 +303,29 @@ def _defects(binary: Binary, families: Sequence[Family]) -> Iterator[Defect]:
             message=f"calls {len(leaked)} names without its prefix or suffix through its PLT "
             f"({', '.join(leaked[:3])}, ...): another library in the same scope takes them over",
         )
+
+
+def _missing_runtimes(binary: Binary, provider: Distribution) -> Iterator[Defect]:
+    """Yield what a wheel's library needs of a compiler and the wheel does not bring."""
+    folders = [os.path.dirname(binary.path)]
+    for entry in (*binary.rpath, *binary.runpath):
+        folders.append(entry.replace("${ORIGIN}", folders[0]).replace("$ORIGIN", folders[0]))
+    missing = ", ".join(
+        name
+        for name in binary.needed
+        if name.startswith(RUNTIMES)
+        and not any(os.path.exists(os.path.join(folder, name)) for folder in folders)
+    )
+    if not missing:
+        return
+    claimed = next((tag for tag in wheel_tags(provider) if "linux_" in tag.rpartition("-")[2]), "")
+    claims = "manylinux" in claimed or "musllinux" in claimed
+    promise = f", though its tag {claimed} promises that it needs nothing else" if claims else ""
+    yield Defect(
+        code="system-runtime",
+        severity="fatal" if claims else "warning",
+        message=f"needs {missing} of the system, which the wheel does not bring{promise}",
+    )
 
 
 def leaks(binary: Binary, families: Sequence[Family]) -> tuple[str, ...]:

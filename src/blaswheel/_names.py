@@ -35,6 +35,8 @@ PROPOSERS = {
         2 / 3,
     ),
 }
+#: This many routines of the BLAS make a partial one.
+FEW = 10
 #: Sets of names with this share of the best one's coverage are equals: others decide.
 EQUAL = 0.9
 
@@ -80,6 +82,26 @@ def infer(functions: Iterable[str]) -> tuple[Family, ...]:
     text = "\n".join(("", *exported, ""))
     candidates = [family for api in _routines.APIS for family in _candidates(api, exported, text)]
     return tuple(_ranked(_believable(candidates)))
+
+
+def partial(functions: Iterable[str]) -> tuple[Family, ...]:
+    """Return families of which only a few routines are there, under plain names.
+
+    What has them is no BLAS (GPU libraries that take over some routines, an MKL inside another
+    library, a shim), but another library in the process gets them for its own.
+    """
+    exported = frozenset(functions)
+    found = []
+    for api, routine in (("blas", "dgemm"), ("cblas", "cblas_dgemm")):
+        routines = _routines.routines(api)
+        for suffix in ("", "_", "_64", "_64_", "64_"):
+            if routine + suffix not in exported:
+                continue
+            count = len(exported.intersection([name + suffix for name in routines]))
+            if count >= FEW:
+                one = Family(api=api, prefix="", suffix=suffix, found=count, known=len(routines))
+                found.append(one)
+    return tuple(sorted(found, key=lambda one: (one.api, one.suffix not in ("", "_"))))
 
 
 def _candidates(api: str, exported: frozenset[str], text: str) -> list[Family]:

@@ -57,7 +57,7 @@ def libraries(environ: Mapping[str, str] = os.environ) -> tuple[Library, ...]:
             continue
         if library is not None and _runs_here(library):
             found.append(library)
-    composed = _compose.compose(found, Found(files=by_name))
+    composed = _compose.compose(found, Found(files=by_name, is_installation=True))
     searched = _entries(environ, _LOADER_PATH)
     return tuple(
         one.replace(

@@ -205,15 +205,16 @@ def test_wheel(
 def tells_its_width(record: Record, include_dirs: tuple[str, ...]) -> bool:
     """Tell whether there is something in or beside a library that says its width.
 
-    Nothing does in a vendored Windows build of OpenBLAS without suffix, in the reference
-    implementation, ATLAS and BLIS of 32-bit integers.
+    Nothing does in a vendored Windows build of OpenBLAS without suffix, in what Debian splits off
+    OpenBLAS, in the reference implementation, ATLAS and BLIS of 32-bit integers.
     """
     suffixes = [suffix for pairs in record["names"].values() for _, suffix in pairs]
     if any("64" in suffix for suffix in suffixes) or include_dirs:
         return True
-    if IMPLEMENTATIONS.get(record["package"], "openblas") == "openblas":
+    base = record["path"].rpartition("/")[2]
+    if "openblas" in base:
         return record["format"] != "PE"
-    return "64" in record["path"].rpartition("/")[2]
+    return "64" in base
 
 
 def check_file(record: Record, binary: _binary.Binary) -> None:

@@ -21,6 +21,10 @@ def choice(choices: Sequence[Choice]) -> None:
     """Say what the choice of a library left open."""
     for note in dict.fromkeys(note for one in choices for note in one.notes):
         say(note)
+    for one in choices:
+        for defect in one.library.defects:
+            if defect.severity == "fatal":
+                say(f"{one.library.title} {defect.message}")
 
 
 def files(

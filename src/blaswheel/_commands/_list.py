@@ -36,6 +36,10 @@ def run(options: Namespace) -> int:
     libraries = sorted(known, key=lambda one: (not one.linkable, rank(one)))
     for problem in environment.problems:
         _options.say(problem)
+    for one in libraries:
+        for defect in one.defects:
+            if defect.severity == "fatal":
+                _options.say(f"{one.title} {defect.message}")
     if options.json:
         import json
 
