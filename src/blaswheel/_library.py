@@ -244,7 +244,7 @@ def examine(
 def _why_not_linkable(
     binary: Binary, families: Sequence[Family], provider: Distribution | None
 ) -> str:
-    folder, base = os.path.split(binary.path)
+    folder, _base = os.path.split(binary.path)
     if folder.endswith((".libs", ".dylibs")):
         owner = str(provider) if provider else os.path.basename(folder)
         return f"vendored into {owner} for itself: no headers, and its name changes"
@@ -252,12 +252,16 @@ def _why_not_linkable(
     known = sum(family.known for family in families)
     if all(family.found < PARTIAL * family.known for family in families):
         return f"partial: {found} of {known} routines of its APIs"
-    soname = binary.soname
-    if soname and _leaf(soname) != base and not os.path.exists(os.path.join(folder, _leaf(soname))):
-        what = "install name" if binary.format == "macho" else "SONAME"
-        copy = "; blaswheel isolate makes a copy that can" if binary.format == "elf" else ""
-        return f"its {what} is {soname}, which is no file: what links it can't be loaded{copy}"
+    if binary.format == "macho" and is_misnamed(binary):
+        return f"its install name {binary.soname} is no file: what links it can't be loaded"
     return ""
+
+
+def is_misnamed(binary: Binary) -> bool:
+    """Tell whether a library tells those that link it a file name that is not there."""
+    folder, base = os.path.split(binary.path)
+    leaf = _leaf(binary.soname or base)
+    return leaf != base and not os.path.exists(os.path.join(folder, leaf))
 
 
 def _leaf(soname: str) -> str:
@@ -291,7 +295,8 @@ def _defects(
         yield Defect(
             code="soname",
             severity="warning",
-            message=f"SONAME {binary.soname} is not the file's name {base}",
+            message=f"SONAME {binary.soname} is not the file's name {base}"
+            + (": a folder of links serves what links it" if is_misnamed(binary) else ""),
         )
     if provider is not None and binary.format == "elf":
         yield from _missing_runtimes(binary, provider)

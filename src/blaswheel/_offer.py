@@ -6,7 +6,7 @@ import os
 
 from blaswheel import _alias, _binary, _files, _headers, _naming, _runtime, _static
 from blaswheel._errors import BlaswheelError, FormatError, UsageError
-from blaswheel._library import link_name, stem
+from blaswheel._library import is_misnamed, link_name, stem
 from blaswheel._record import Record
 
 TYPE_CHECKING = False
@@ -153,6 +153,15 @@ def make(library: Library, interface: str, request: Request, place: Place) -> Of
     directory, name = library.directory, library.link_name
     libraries = _linkable(library, place)
     directories = tuple(dict.fromkeys(os.path.dirname(path) for path in library.files))
+    if library.binary.format == "elf" and is_misnamed(library.binary):
+        if request.mode == "origin" and not request.isolate:
+            raise BlaswheelError(
+                f"{library.title} says it is called {library.binary.soname}, and is not: no run "
+                "path relative to a module reaches it under that name",
+                "use --runtime absolute, or a newer version",
+            )
+        directory, name = libraries[0][0], libraries[0][1][0]
+        directories = (directory,)
     if _static.is_static(library):
         # The loader looks for nothing.
         directories = ()
@@ -253,7 +262,8 @@ def _linkable(library: Library, place: Place) -> tuple[tuple[str, tuple[str, ...
         own = file == library.path and library.import_library
         path = own or file
         folder, name = os.path.dirname(path), link_name(path)
-        if name.startswith(":") and library.binary.format == "elf":
+        misnamed = file == library.path and is_misnamed(library.binary)
+        if library.binary.format == "elf" and (name.startswith(":") or misnamed):
             linked = _links(library, folder, place)
             if linked is not None:
                 folder, name = linked, stem(path)
@@ -272,6 +282,8 @@ def _links(library: Library, folder: str, place: Place) -> str | None:
     names = {os.path.basename(path) for path in library.files if os.path.dirname(path) == folder}
     links = {f"lib{stem(name)}.so": name for name in names}
     links |= {name: name for name in _loaded_from(library, folder, names)}
+    if is_misnamed(library.binary) and library.directory == folder:
+        links[(library.binary.soname or "").rpartition("/")[2]] = os.path.basename(library.path)
     try:
         os.makedirs(target, exist_ok=True)
         for link, name in links.items():
