@@ -17,6 +17,7 @@ from blaswheel._record import Record
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from typing import Any
 
 #: Headers whose folder is an include folder of a BLAS.
 HEADERS = frozenset(
@@ -34,6 +35,9 @@ HEADERS = frozenset(
 )
 #: Of the file with a wheel's tags.
 MAX_METADATA = 1 << 20
+#: How far a project that is installed in place is looked through.
+EDITABLE_DEPTH = 5
+EDITABLE_FOLDERS = 2000
 #: No file list of a real distribution comes near this size (torch: 3 MB).
 MAX_RECORD_SIZE = 64 << 20
 
@@ -91,7 +95,41 @@ def search_path(root: str | None = None, python: str | None = None) -> tuple[str
     if root is not None:
         return (_root_folder(root),)
     path = sys.path if python is None else _path_of(python)
-    return tuple(dict.fromkeys(entry for entry in path if entry and os.path.isdir(entry)))
+    return tuple(
+        dict.fromkeys(
+            entry
+            for entry in path
+            if entry and (os.path.isdir(entry) or (_is_zip(entry) and os.path.isfile(entry)))
+        )
+    )
+
+
+def _is_zip(entry: str) -> bool:
+    return entry.lower().endswith((".zip", ".whl", ".egg"))
+
+
+def zipped(path: Sequence[str]) -> Iterator[tuple[Distribution, str]]:
+    """Yield the distributions inside zip files on ``path`` that list a library, with its name.
+
+    Python imports from such files; no linker and no loader reads them.
+    """
+    for entry in path:
+        if not _is_zip(entry) or not os.path.isfile(entry):
+            continue
+        import zipfile
+
+        try:
+            with zipfile.ZipFile(entry) as archive:
+                names = archive.namelist()
+        except (OSError, ValueError, zipfile.BadZipFile):
+            continue
+        infos = dict.fromkeys(name.partition("/")[0] for name in names if ".dist-info/" in name)
+        for info in infos:
+            name, _, version = info.removesuffix(".dist-info").rpartition("-")
+            distribution = Distribution(name=normalised(name), version=version, root=entry)
+            for member in names:
+                if _is_library_name(os.fsencode(member).rpartition(b"/")[2]):
+                    yield distribution, member
 
 
 def _root_folder(root: str) -> str:
@@ -188,6 +226,8 @@ def files(distribution: Distribution, info_dir: str) -> Files | None:
             record = file.read(MAX_RECORD_SIZE)
     except OSError:
         return None
+    if b"direct_url.json" in record and _is_editable(info_dir):
+        return _editable(distribution, info_dir)
     if not any(mark in record for mark in (b".so", b".dylib", b".dll", b".a,", b".lib,", b".h,")):
         return None
     libraries: list[str] = []
@@ -213,7 +253,68 @@ def files(distribution: Distribution, info_dir: str) -> Files | None:
     return Files(
         distribution=distribution,
         libraries=tuple(libraries),
-        include_dirs=tuple(include_dirs),
+        # What is listed may have been removed.
+        include_dirs=tuple(filter(os.path.isdir, include_dirs)),
+    )
+
+
+def _direct_url(info_dir: str) -> dict[str, Any]:
+    """Return what an installer noted of where a distribution came from (PEP 610)."""
+    import json
+
+    try:
+        with open(os.path.join(info_dir, "direct_url.json"), encoding="utf-8") as file:
+            noted = json.loads(file.read(MAX_METADATA))
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return noted if isinstance(noted, dict) else {}
+
+
+def _is_editable(info_dir: str) -> bool:
+    noted = _direct_url(info_dir).get("dir_info")
+    return isinstance(noted, dict) and noted.get("editable") is True
+
+
+def _editable(distribution: Distribution, info_dir: str) -> Files | None:
+    """Return what the folder holds that a distribution is installed from in place (PEP 660).
+
+    How modules are found differs by build backend (a path, a finder, a loader that builds first);
+    the folder is the same for all. It is looked through to a bound: it is somebody's project.
+    """
+    url = _direct_url(info_dir).get("url")
+    if not isinstance(url, str) or not url.startswith("file:"):
+        return None
+    from urllib.parse import unquote, urlsplit
+    from urllib.request import url2pathname
+
+    try:
+        project = url2pathname(unquote(urlsplit(url).path) if os.name != "nt" else url[7:])
+    except ValueError:
+        return None
+    libraries: list[str] = []
+    include_dirs: dict[str, None] = {}
+    queue = [(project, 0)]
+    for folder, depth in queue:
+        try:
+            with os.scandir(folder) as entries:
+                found = sorted(entries, key=lambda entry: entry.name)
+        except OSError:
+            continue
+        if any(entry.name == "pyvenv.cfg" for entry in found):
+            continue
+        for entry in found:
+            if entry.is_dir(follow_symlinks=False):
+                inside = depth < EDITABLE_DEPTH and len(queue) < EDITABLE_FOLDERS
+                if inside and not entry.name.startswith((".", "__pycache__", "node_modules")):
+                    queue.append((entry.path, depth + 1))
+            elif entry.name in HEADERS:
+                include_dirs[folder] = None
+            elif _is_library_name(os.fsencode(entry.name)):
+                libraries.append(entry.path)
+    if not libraries and not include_dirs:
+        return None
+    return Files(
+        distribution=distribution, libraries=tuple(libraries), include_dirs=tuple(include_dirs)
     )
 
 

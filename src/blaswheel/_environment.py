@@ -55,7 +55,14 @@ def survey(
     problems: list[str] = []
     by_name: dict[str, list[str]] = {}
     include_dirs: list[tuple[str, str]] = []
-    for distribution, info_dir in _discovery.distributions(_discovery.search_path(root, python)):
+    search_path = _discovery.search_path(root, python)
+    for distribution, member in _discovery.zipped(search_path):
+        if _is_telling(member):
+            problems.append(
+                f"{distribution}: {os.path.basename(member)} is inside {distribution.root}, where "
+                "no linker finds it"
+            )
+    for distribution, info_dir in _discovery.distributions(search_path):
         files = _discovery.files(distribution, info_dir)
         if files is None:
             if _is_telling(distribution.name) and not _has_file_list(info_dir):

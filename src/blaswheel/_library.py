@@ -254,7 +254,17 @@ def _why_not_linkable(
         return f"partial: {found} of {known} routines of its APIs"
     if binary.format == "macho" and is_misnamed(binary):
         return f"its install name {binary.soname} is no file: what links it can't be loaded"
+    if binary.format == "elf" and not _has_sections(binary.path):
+        return "its section table was stripped, without which no linker reads it (the loader does)"
     return ""
+
+
+def _has_sections(path: str) -> bool:
+    """Tell whether an ELF file has a section table: linkers need one, loaders do not."""
+    with open(path, "rb", buffering=0) as file:
+        header = file.read(64)
+    # e_shoff; EI_CLASS says how long addresses are.
+    return any(header[40:48] if header[4:5] == b"\x02" else header[32:36])
 
 
 def is_misnamed(binary: Binary) -> bool:
