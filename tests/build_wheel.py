@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 #: What the wheel is made of.
-SOURCES = ("pyproject.toml", "meson.build", "README.md", "LICENSE", "src")
+SOURCES = ("pyproject.toml", "meson.build", "README.md", "LICENSE", "src", "subprojects")
 #: A lock that is older than this was left by a process that died.
 STALE_SECONDS = 600.0
 

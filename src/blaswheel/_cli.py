@@ -25,6 +25,7 @@ COMMANDS = {
     "pc": "print or write pkg-config files",
     "env": "print the shell lines that put the pkg-config files on PKG_CONFIG_PATH",
     "exec": "run a command with the pkg-config files and the library at hand",
+    "meson": "write the Meson subproject into a project",
     "verify": "check a library by calling it, in a child process",
     "isolate": "copy a library so that no other library takes over its names",
 }

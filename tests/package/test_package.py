@@ -74,6 +74,10 @@ def test_the_wheel_holds_the_package_and_the_probe_and_nothing_else(blaswheel_wh
         f"blaswheel-0.1.0.data/purelib/{path.relative_to(source.parent).as_posix()}"
         for path in wanted
     }
+    package |= {
+        f"blaswheel-0.1.0.data/purelib/blaswheel/_subproject/{name}"
+        for name in ("blaswheel.wrap", "blaswheel/meson.build", "blaswheel/meson.options")
+    }
     assert names == package | {probe.filename}
     assert probe.external_attr >> 16 & 0o111
 

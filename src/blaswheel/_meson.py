@@ -1,0 +1,249 @@
+"""What the Meson subproject asks at configure time: ``python -m blaswheel._meson 1 KEY=VALUE...``.
+
+The answer is for ``subprojects/blaswheel/meson.build``: lines of a key, a tab and a value, of which
+those of an offer (``lp64``, ``ilp64``, ``lp64-native``, ``ilp64-native``) begin with its name. What
+is wrong is an answer too (``error``), so that Meson says it; another exit status than 0 means that
+there is no blaswheel that could answer. The files are committed to projects, where they may be
+older than the blaswheel that answers: version 1 of the question stays answered as it is.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from blaswheel import _files, _naming, _offer, _pc, _select, _set, _verify
+from blaswheel._commands import _options
+from blaswheel._errors import BlaswheelError, UsageError
+from blaswheel._offer import Place
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from argparse import Namespace
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from blaswheel._library import Library
+    from blaswheel._offer import Offer, Request
+    from blaswheel._select import Choice
+
+PROTOCOL = "1"
+#: What the subproject provides.
+NAMES = (*_pc.SET, *(f"{name}64" for name in _pc.SET), *_set.NATIVE_NAMES)
+#: What Meson calls machines (family, byte order), and what binaries are said to be for.
+_MACHINES = {
+    ("aarch64", "little"): ("aarch64", "arm64"),
+    ("arm", "little"): ("armv7l",),
+    ("ppc64", "little"): ("ppc64le",),
+    ("x86", "little"): ("i686",),
+    ("x86_64", "little"): ("x86_64", "amd64"),
+}
+_SYSTEMS = {"windows": "pe", "cygwin": "pe", "darwin": "macho"}
+
+
+class Asked:
+    """The subproject's options, as the options of a command."""
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self.library = None
+        self.provider = values.get("provider")
+        self.interface = values.get("interface")
+        self.symbol_prefix = values.get("symbol-prefix")
+        self.symbol_suffix = values.get("symbol-suffix")
+        self.native = values.get("native") == "true"
+        self.runtime = values.get("runtime")
+        self.depth = values.get("depth")
+        self.root = values.get("root")
+        self.platform = values.get("platform")
+        self.python = None
+        self.system = False
+        self.threading = None
+        self.alias_visibility = "hidden"
+        self.isolate = False
+
+
+class _AsIs(_pc.Paths):
+    """Paths for Meson, which needs no escapes."""
+
+    def __call__(self, path: str) -> str:
+        return os.path.abspath(path)
+
+
+def answer(words: Sequence[str]) -> str:
+    """Return the answer to a question; one that can't be had is an ``error`` line."""
+    try:
+        lines = [tuple(map(_one_line, line)) for line in _lines(words)]
+    except BlaswheelError as error:
+        hint = f" ({error.hint})" if error.hint else ""
+        lines = [("error", " ".join(f"{error.message}{hint}".split()))]
+    return "".join("\t".join(line) + "\n" for line in lines)
+
+
+def _one_line(text: str) -> str:
+    # Meson ends a line wherever Unicode does.
+    if "\t" in text or len(text.splitlines()) > 1:
+        raise BlaswheelError(
+            f"{text!r}: Meson can't be told a path with a tab or a line break",
+            "move it, or give a path through a symbolic link",
+        )
+    return text
+
+
+def _lines(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    if not words or words[0] != PROTOCOL:
+        raise BlaswheelError(
+            "subprojects/blaswheel was written by another version of blaswheel",
+            "run blaswheel meson again",
+        )
+    values = dict(word.split("=", 1) for word in words[1:] if "=" in word)
+    options: Namespace = Asked(values)  # type: ignore[assignment]
+    request = _options.request(options, "origin")
+    asked = _options.asked(options)
+    libraries = _fitting(asked.environment.libraries, values.get("machine"))
+    problems = asked.environment.problems
+    first = _select.choose(libraries, asked.wish, problems)
+    _select.check_suffix(first, asked.wish, request.suffix)
+    choices = [first]
+    absent = {}
+    if asked.wish.interface is None and request.suffix is None:
+        for interface in _naming.INTERFACES:
+            if interface == first.interface:
+                continue
+            try:
+                choices.append(
+                    _select.choose(libraries, asked.wish.replace(interface=interface), problems)
+                )
+            except BlaswheelError as error:
+                absent[interface] = f"{error.message} ({error.hint})"
+    yield from (("message", note) for note in dict.fromkeys(first.notes))
+    # One interface that was asked for stands behind all names.
+    alone = asked.wish.interface is not None
+    build = values.get("build", os.curdir)
+    for choice in choices:
+        yield from _offers(choice, request, build, alone=alone)
+    for interface, reason in absent.items():
+        names = [name for name in NAMES if ("64" in name) == (interface == "ilp64")]
+        yield "message", f"not here: {', '.join(names)}: {reason}"
+
+
+def _fitting(libraries: Iterable[Library], machine: str | None) -> list[Library]:
+    """Return the libraries of a machine; those of another are there, but can't be linked."""
+    known = [_verify.as_known(one) for one in libraries]
+    if machine is None:
+        return known
+    system, family, order = machine.split(" ")
+    wanted = _MACHINES.get((family, order), (family,))
+    found = []
+    for one in known:
+        binary = one.binary
+        machines = {name.lower() for name in binary.machines or (binary.machine,)}
+        if binary.system != _SYSTEMS.get(system, "elf") or not machines.intersection(wanted):
+            reason = (
+                f"it is for {binary.machine} ({binary.system}), and the build for {family} "
+                f"{system}: give the option blaswheel:root the site-packages or the wheel of the "
+                "host platform"
+            )
+            found.append(one.replace(linkable=False, reason=reason))
+        else:
+            found.append(one)
+    return found
+
+
+def _offers(
+    choice: Choice, request: Request, build: str, *, alone: bool
+) -> Iterator[tuple[str, ...]]:
+    offer = _made(choice, request, build)
+    names = _names(offer, alone=alone)
+    vendor = offer.library.vendor.title
+    yield (
+        "message",
+        f"{choice.interface.upper()}: {vendor} {offer.library.version or ''}".rstrip()
+        + f" of {choice.library.title}, runtime {request.mode}",
+    )
+    yield from _described(offer, choice.interface, names, build)
+    if choice.library.implementation == "openblas":
+        # Who asks for this name expects the library's own.
+        native = request.replace(prefix=None, suffix=None, native=True)
+        own = [_set.native_name(offer, None)]
+        if alone:
+            own = list(_set.NATIVE_NAMES)
+        given = offer if request.native else _made(choice, native, build)
+        yield from _described(given, f"{choice.interface}-native", own, build)
+
+
+def _made(choice: Choice, request: Request, build: str) -> Offer:
+    """Make the library ready in the cache, or where that can't be written, in the build folder."""
+    try:
+        cache = Place(folder=_files.cache_dir(), is_cache=True)
+        return _offer.make(choice.library, choice.interface, request, cache)
+    except UsageError:
+        raise
+    except BlaswheelError as error:
+        if os.access(_existing(_files.cache_dir()), os.W_OK):
+            raise error
+        place = Place(folder=os.path.join(build, "made"))
+        return _offer.make(choice.library, choice.interface, request, place)
+
+
+def _existing(folder: str) -> str:
+    while not os.path.isdir(folder) and os.path.dirname(folder) != folder:
+        folder = os.path.dirname(folder)
+    return folder
+
+
+def _names(offer: Offer, *, alone: bool) -> list[str]:
+    standard = offer.names.standard if offer.names else offer.families
+    found = []
+    for name, apis in _pc.SET.items():
+        if name == "openblas" and offer.library.implementation != "openblas":
+            continue
+        if any(standard.get(api) for api in apis):
+            wide = offer.interface == "ilp64"
+            found += [name] if alone or not wide else []
+            found += [f"{name}64"] if wide else []
+    return found
+
+
+def _described(
+    offer: Offer, key: str, names: Sequence[str], build: str
+) -> Iterator[tuple[str, ...]]:
+    fields = _pc.fields(offer, "blas", _AsIs())
+    yield "offer", key
+    yield f"{key}.version", fields.version
+    for name in names:
+        yield f"{key}.name", name
+    for name, value in (*fields.variables.items(), ("prefix", fields.prefix)):
+        yield f"{key}.variable", name, value
+    for word in offer.compile_args():
+        yield f"{key}.compile", word
+    for word in offer.link_args():
+        yield f"{key}.link", word
+    if not offer.directories or offer.library.of_system:
+        return
+    for folder, stems in offer.libraries:
+        leads = _link_in(build, folder)
+        for stem in stems:
+            if not stem.startswith(":"):
+                yield f"{key}.library", leads, stem
+
+
+def _link_in(build: str, folder: str) -> str:
+    """Return a link in the build folder to the folder of a library, or where none can be, that."""
+    link = os.path.join(os.path.abspath(build), f"blas-{_files.digest(os.path.realpath(folder))}")
+    if os.name == "nt":
+        return folder
+    try:
+        os.makedirs(build, exist_ok=True)
+        _files.symlink(os.path.abspath(folder), link)
+    except OSError:
+        return folder
+    return link
+
+
+def main() -> int:
+    """Answer the command line."""
+    _options.put(answer(sys.argv[1:]))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
