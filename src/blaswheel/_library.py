@@ -310,6 +310,16 @@ def _defects(
         )
     if provider is not None and binary.format == "elf":
         yield from _missing_runtimes(binary, provider)
+    marked = any("64" in one.suffix for one in families)
+    plain = [one for one in families if not one.prefix and "64" not in one.suffix]
+    if marked and plain and plain[-1].interface == "ilp64":
+        routine = "cblas_dgemm" if plain[-1].api == "cblas" else f"dgemm{plain[-1].suffix}"
+        yield Defect(
+            code="plain-ilp64",
+            severity="warning",
+            message=f"exports {routine} and other plain names too, with 64-bit integers: what "
+            "means an LP64 library by them crashes if it finds this one",
+        )
     leaked = leaks(binary, families)
     if leaked:
         yield Defect(
