@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 from blaswheel import _binary, _compose, _discovery
 from blaswheel._compose import Found
@@ -88,6 +89,10 @@ def survey(
     composed = _compose.compose(shared, Found(files=by_name, include_dirs=include_dirs))
     static = [_static(library) for library in libraries if library.binary.format == "ar"]
     found = (*composed, *static)
+    if sys.platform == "darwin" and root is None:
+        from blaswheel import _accelerate
+
+        found = (*found, _accelerate.here())
     if system:
         from blaswheel import _system
 

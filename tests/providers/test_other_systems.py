@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.build_wheel import cache
 from tests.cli.sites import NEWEST, Blaswheel, fields
-from tests.link.compiling import run
+from tests.link.compiling import run, with_flags
 from tests.support import Wheels
 
 
@@ -79,13 +75,10 @@ def test_windows_names_of_both_kinds(blaswheel: Blaswheel, wheels: Wheels) -> No
     assert "cblas_dgemm" in defect["message"]
 
 
-@pytest.mark.tool("llvm-readobj")
-@pytest.mark.parametrize("spec", [f"scipy-openblas32=={NEWEST}"])
-def test_link_with_import_library(
-    blaswheel: Blaswheel, wheels: Wheels, tmp_path: Path, spec: str
-) -> None:
+@pytest.mark.tool("x86_64-w64-mingw32-gcc", "llvm-readobj")
+def test_link_with_import_library(blaswheel: Blaswheel, wheels: Wheels, tmp_path: Path) -> None:
     """A compiler for Windows links a program with the words of the file."""
-    root = wheels.unpacked(spec, "win_amd64")
+    root = wheels.unpacked(f"scipy-openblas32=={NEWEST}", "win_amd64")
     text = blaswheel("pc", "--root", root, "--native").stdout
     (tmp_path / "openblas.pc").write_text(text, encoding="utf-8")
     (tmp_path / "use.c").write_text(
@@ -93,15 +86,9 @@ def test_link_with_import_library(
         "int main(void) { double x[1] = {2}; return scipy_cblas_ddot(1, x, 1, x, 1) != 4; }\n",
         encoding="ascii",
     )
-    flags = run(["pkg-config", "--libs", "openblas"], PKG_CONFIG_PATH=str(tmp_path)).stdout.split()
     program = tmp_path / "use.exe"
-    command = [sys.executable, "-m", "ziglang", "cc", "--target=x86_64-windows-gnu"]
-    folder = str(cache() / "zig")
-    subprocess.run(
-        [*command, "-o", str(program), str(tmp_path / "use.c"), *flags],
-        check=True,
-        env={**os.environ, "ZIG_GLOBAL_CACHE_DIR": folder, "ZIG_LOCAL_CACHE_DIR": folder},
-    )
+    command = ("x86_64-w64-mingw32-gcc", "-o", program, tmp_path / "use.c")
+    with_flags(tmp_path, "--libs", *command)
     imported = run(["llvm-readobj", "--coff-imports", program]).stdout
     assert "Name: libscipy_openblas.dll" in imported
 
