@@ -83,7 +83,7 @@ def _header_defects(library: Library) -> Iterator[Defect]:
         elif missing:
             bare = {name for name in missing if _is_bare(name, library, has)}
             for found, what, code in (
-                (missing - bare, "the library lacks", "header-missing"),
+                (missing - bare, "the library lacks", "header-undefined"),
                 (bare, "the library has without prefix and suffix", "header-spelling"),
             ):
                 if found:

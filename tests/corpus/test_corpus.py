@@ -26,7 +26,7 @@ Record = dict[str, Any]
 CORPUS: list[Record] = json.loads(
     Path(__file__).parent.with_name("data").joinpath("corpus.json").read_text(encoding="utf-8")
 )
-#: (package, version, platform) of those that every run looks at, each of a kind of its own: 550 MB
+#: (package, version, platform) of those that every run looks at, each of a kind of its own: 310 MB
 #: to download. ``--full`` takes all.
 ALWAYS = {
     ("scipy-openblas32", "0.3.23.293", "macosx_10_9_x86_64"),

@@ -20,6 +20,7 @@ HELP = "List every BLAS library in the environment, those that can't be linked a
 EXAMPLE = """example:
   blaswheel list
   blaswheel list --json --root build/site-packages
+  blaswheel list --system
 """
 
 

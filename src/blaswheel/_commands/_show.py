@@ -19,6 +19,7 @@ HELP = "Tell all that is known of one library: names, coverage, interface and wh
 EXAMPLE = """examples:
   blaswheel show scipy-openblas64
   blaswheel show --for numpy --interface ilp64
+  blaswheel show openblas --system
 """
 #: How many names of a list are printed; --json gives all.
 MOST = 8
