@@ -14,7 +14,7 @@ import sys
 
 from blaswheel import _files, _naming, _offer, _pc, _select, _set, _verify
 from blaswheel._commands import _options
-from blaswheel._errors import BlaswheelError, UsageError
+from blaswheel._errors import BlaswheelError
 from blaswheel._offer import Place
 
 TYPE_CHECKING = False
@@ -151,7 +151,8 @@ def _fitting(libraries: Iterable[Library], machine: str | None) -> list[Library]
 def _offers(
     choice: Choice, request: Request, build: str, *, alone: bool
 ) -> Iterator[tuple[str, ...]]:
-    offer = _made(choice, request, build)
+    place = _place(build)
+    offer = _offer.make(choice.library, choice.interface, request, place)
     names = _names(offer, alone=alone)
     vendor = offer.library.vendor.title
     yield (
@@ -166,28 +167,24 @@ def _offers(
         own = [_set.native_name(offer, None)]
         if alone:
             own = list(_set.NATIVE_NAMES)
-        given = offer if request.native else _made(choice, native, build)
+        given = (
+            offer
+            if request.native
+            else _offer.make(choice.library, choice.interface, native, place)
+        )
         yield from _described(given, f"{choice.interface}-native", own, build)
 
 
-def _made(choice: Choice, request: Request, build: str) -> Offer:
-    """Make the library ready in the cache, or where that can't be written, in the build folder."""
+def _place(build: str) -> Place:
+    """Return the cache, or where it can't be written (no home folder), one in the build folder."""
     try:
-        cache = Place(folder=_files.cache_dir(), is_cache=True)
-        return _offer.make(choice.library, choice.interface, request, cache)
-    except UsageError:
-        raise
-    except BlaswheelError as error:
-        if os.access(_existing(_files.cache_dir()), os.W_OK):
-            raise error
-        place = Place(folder=os.path.join(build, "made"))
-        return _offer.make(choice.library, choice.interface, request, place)
-
-
-def _existing(folder: str) -> str:
-    while not os.path.isdir(folder) and os.path.dirname(folder) != folder:
-        folder = os.path.dirname(folder)
-    return folder
+        cache = _files.cache_dir()
+        os.makedirs(cache, exist_ok=True)
+        if os.access(cache, os.W_OK):
+            return Place(folder=cache, is_cache=True)
+    except (BlaswheelError, OSError):
+        pass
+    return Place(folder=os.path.join(build, "made"))
 
 
 def _names(offer: Offer, *, alone: bool) -> list[str]:
