@@ -98,7 +98,16 @@ def _lines(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
     options: Namespace = Asked(values)  # type: ignore[assignment]
     request = _options.request(options, "origin")
     asked = _options.asked(options)
-    libraries = _fitting(asked.environment.libraries, values.get("machine"))
+    machine = values.get("machine")
+    libraries = _fitting(asked.environment.libraries, machine)
+    elsewhere = bool(libraries) and not any(_of(one, machine) for one in libraries)
+    if options.root is not None and elsewhere and values.get("cross") == "false":
+        # From Meson 1.12 a cross build configures the subproject for the build machine too, with
+        # the same options.
+        yield "message", f"{options.root} is for another machine: looking here for this one"
+        options.root = options.platform = None
+        asked = _options.asked(options)
+        libraries = _fitting(asked.environment.libraries, machine)
     problems = asked.environment.problems
     first = _select.choose(libraries, asked.wish, problems)
     _select.check_suffix(first, asked.wish, request.suffix)
@@ -126,26 +135,30 @@ def _lines(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
 
 
 def _fitting(libraries: Iterable[Library], machine: str | None) -> list[Library]:
-    """Return the libraries of a machine; those of another are there, but can't be linked."""
-    known = [_verify.as_known(one) for one in libraries]
-    if machine is None:
-        return known
-    system, family, order = machine.split(" ")
-    wanted = _MACHINES.get((family, order), (family,))
+    """Return the libraries; those of another machine are there, but can't be linked."""
     found = []
-    for one in known:
-        binary = one.binary
-        machines = {name.lower() for name in binary.machines or (binary.machine,)}
-        if binary.system != _SYSTEMS.get(system, "elf") or not machines.intersection(wanted):
-            reason = (
-                f"it is for {binary.machine} ({binary.system}), and the build for {family} "
-                f"{system}: give the option blaswheel:root the site-packages or the wheel of the "
-                "host platform"
-            )
-            found.append(one.replace(linkable=False, reason=reason))
-        else:
+    for one in map(_verify.as_known, libraries):
+        if _of(one, machine):
             found.append(one)
+            continue
+        reason = (
+            f"it is for {one.binary.machine} ({one.binary.system}), and the build for "
+            f"{' '.join((machine or '').split()[1::-1])}: give the option blaswheel:root the "
+            "site-packages or the wheel of the host platform"
+        )
+        found.append(one.replace(linkable=False, reason=reason))
     return found
+
+
+def _of(library: Library, machine: str | None) -> bool:
+    """Tell whether a library is one of a machine: Meson's system, family and byte order."""
+    if machine is None:
+        return True
+    system, family, order = machine.split(" ")
+    names = {name.lower() for name in library.binary.machines or (library.binary.machine,)}
+    return library.binary.system == _SYSTEMS.get(system, "elf") and not names.isdisjoint(
+        _MACHINES.get((family, order), (family,))
+    )
 
 
 def _offers(

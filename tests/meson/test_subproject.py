@@ -357,3 +357,21 @@ def test_cross(venv: Venv, wheels: Wheels, tmp_path: Path, version: str) -> None
     meson("test", "-C", project / "b")
     header = (project / "b" / "narrow").read_bytes()[:20]
     assert header[18:20] == b"\xb7\x00"
+
+
+@pytest.mark.tool("aarch64-linux-gnu-gcc")
+def test_the_build_machine_of_a_cross_build(venv: Venv, wheels: Wheels, tmp_path: Path) -> None:
+    root = wheels.unpacked(LP64, "manylinux_2_28_aarch64")
+    lines = [
+        "add_languages('c', native: true)",
+        "message('build', dependency('blas', native: true).get_variable('libdir'))",
+        "message('host', dependency('blas').get_variable('libdir'))",
+    ]
+    project = consumer(venv, tmp_path / "project", *lines)
+    (tmp_path / "cross.ini").write_text(
+        f"{CROSS}[blaswheel:project options]\nroot = '{root}'\nnative = true\n"
+    )
+    done = Mesoner(venv)("setup", "--cross-file", tmp_path / "cross.ini", project / "b", project)
+    found = dict(line.split(" ") for line in messages(done.stdout) if line.count(" ") == 1)
+    lib = Path("scipy_openblas32", "lib")
+    assert found == {"build": str(venv.site_packages / lib), "host": str(root / lib)}
