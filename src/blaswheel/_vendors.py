@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_left
 
-from blaswheel import _ar, _elf, _routines
+from blaswheel import _elf, _routines
 from blaswheel._record import Record
 
 TYPE_CHECKING = False
@@ -351,7 +351,9 @@ def _ranges(path: str, file: BinaryIO, vendor: Vendor) -> list[tuple[int, int]]:
     magic = _part(file, 0, 8)
     if magic[:4] == b"\x7fELF":
         return _elf.constant_ranges(path)
-    if magic in _ar.MAGICS:
+    if magic.startswith((b"!<arch>", b"!<thin>")):
+        from blaswheel import _ar
+
         return _ar.ranges(path, vendor.marks)
     return [(0, os.fstat(file.fileno()).st_size)]
 

@@ -148,7 +148,7 @@ def objects(tmp_path_factory: pytest.TempPathFactory) -> Path:
      "x86-windows-gnu"],
 )  # fmt: skip
 def test_undefined(objects: Path, tmp_path: Path, target: str) -> None:
-    from blaswheel import _binary, _static
+    from blaswheel import _binary, _undefined
 
     compiled = []
     for name in ("a", "b"):
@@ -172,7 +172,7 @@ def test_undefined(objects: Path, tmp_path: Path, target: str) -> None:
     archive = tmp_path / "lib.a"
     run([sys.executable, "-m", "ziglang", "ar", "rcs", archive, *compiled],
         ZIG_GLOBAL_CACHE_DIR=str(tmp_path / "zig"))  # fmt: skip
-    wanted = {name.lstrip("_") for name in _static.undefined(str(archive))}
+    wanted = {name.lstrip("_") for name in _undefined.undefined(str(archive))}
     expected = {"sqrt", "other", "pthread_create", "gfortran_stop_string"}
     assert expected | {"a_name_longer_than_eight"} <= wanted
     binary = _binary.read(str(archive))
@@ -182,7 +182,7 @@ def test_undefined(objects: Path, tmp_path: Path, target: str) -> None:
 
 @pytest.mark.parametrize("at", range(0, 3000, 97))
 def test_damaged(objects: Path, tmp_path: Path, at: int) -> None:
-    from blaswheel import _static
+    from blaswheel import _undefined
     from blaswheel._errors import FormatError
 
     archive = tmp_path / "lib.a"
@@ -193,12 +193,12 @@ def test_damaged(objects: Path, tmp_path: Path, at: int) -> None:
     content[at % len(content) : at % len(content) + 8] = b"\xff" * 8
     archive.write_bytes(content)
     try:
-        _static.undefined(str(archive))
+        _undefined.undefined(str(archive))
     except FormatError as error:
         assert error.message
     archive.write_bytes(content[: at % len(content)])
     with pytest.raises(FormatError):
-        _static.undefined(str(archive))
+        _undefined.undefined(str(archive))
 
 
 def test_nothing_tells_its_width(blaswheel: Blaswheel, wheels: Wheels, tmp_path: Path) -> None:
