@@ -24,7 +24,7 @@ def fetch(spec: str, folder: Path) -> Path:
     with command.main_context():
         options, _ = command.parse_args(["--no-deps", "--no-binary", ":all:", spec])
         session = command.get_default_session(options)
-        finder = command._build_package_finder(options, session)
+        finder = command._build_package_finder(options, session, ignore_requires_python=True)
         links = [
             candidate.link
             for candidate in finder.find_all_candidates(name)

@@ -1,0 +1,1 @@
+int one(void); int main(void) { return one() - 1; }
