@@ -298,7 +298,7 @@ def _editable(distribution: Distribution, info_dir: str) -> Files | None:
         try:
             with os.scandir(folder) as entries:
                 found = sorted(entries, key=lambda entry: entry.name)
-        except OSError:
+        except (OSError, ValueError):
             continue
         if any(entry.name == "pyvenv.cfg" for entry in found):
             continue

@@ -187,3 +187,37 @@ def test_half_removed(blaswheel: Blaswheel, wheels: Wheels, tmp_path: Path) -> N
     assert blaswheel.error("pc", "scipy-openblas64", "--root", site)[0].startswith(
         "asked for scipy-openblas64"
     )
+
+
+@pytest.mark.parametrize(
+    "noted",
+    [
+        "{",
+        "[]",
+        '{"dir_info": {"editable": true}}',
+        '{"dir_info": {"editable": true}, "url": 3}',
+        '{"dir_info": {"editable": true}, "url": "file:///%00"}',
+        '{"dir_info": {"editable": true}, "url": "file://[/x"}',
+        '{"dir_info": {"editable": true}, "url": "file:///nowhere"}',
+        '{"dir_info": {"editable": true}, "url": "https://example.org/x"}',
+        "[" * 100_000,
+    ],
+)
+def test_editable_from_nowhere(blaswheel: Blaswheel, tmp_path: Path, noted: str) -> None:
+    info = "mine-1.0.dist-info/direct_url.json"
+    site = distribution(tmp_path, "mine", "1.0", {"mine.py": b""}, record=f"mine.py,,\n{info},,\n")
+    (site / info).write_text(noted, encoding="ascii")
+    assert listed(blaswheel, "--root", site) == []
+
+
+def test_editable_project_that_is_endless(blaswheel: Blaswheel, tmp_path: Path) -> None:
+    """A link that leads back to the project is not followed."""
+    info = "mine-1.0.dist-info/direct_url.json"
+    site = distribution(tmp_path / "site", "mine", "1.0", {}, record=f"{info},,\n")
+    project = tmp_path / "project"
+    (project / "a" / "b").mkdir(parents=True)
+    (project / "a" / "b" / "back").symlink_to(project)
+    (site / info).write_text(
+        json.dumps({"dir_info": {"editable": True}, "url": project.as_uri()}), encoding="ascii"
+    )
+    assert listed(blaswheel, "--root", site) == []
