@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 #: Part of what names generated headers in a cache: raise it whenever `generate` would give other
 #: text than before.
-FORMAT = "2"
+FORMAT = "3"
 
 # The headers that consumers include, and the provider's files that they are made from, best first.
 _SOURCES = {
@@ -191,6 +191,14 @@ def declared(headers: Mapping[str, bytes]) -> dict[str, frozenset[str]]:
     return found
 
 
+def garbled(suffixes: Iterable[str]) -> list[bytes]:
+    """Return what no C has, and some headers do that were renamed by a script.
+
+    scipy-openblas64 0.3.27.63 has ``typedef void (*openblas_dojob_callback64_)64_(int ...``.
+    """
+    return [f"){suffix}(".encode() for suffix in suffixes if suffix[:1].isdigit()]
+
+
 def _find(name: str, include_dirs: Sequence[str]) -> bytes | None:
     """Return the content of the first file called ``name`` in the folders, None without one."""
     for folder in include_dirs:
@@ -249,6 +257,7 @@ class _Renames(dict[bytes, bytes]):
         self._native_prefixes = [prefix.encode() for prefix in prefixes]
         self._native_suffixes = [suffix.encode() for suffix in suffixes]
         self._macros: set[bytes] = set()
+        self._garbled = garbled(suffixes)
 
         beginnings = [prefix + space for space in _NAMESPACES for prefix in prefixes]
         if any(prefix + suffix for prefix, suffix in natives):
@@ -265,6 +274,8 @@ class _Renames(dict[bytes, bytes]):
 
     def apply(self, text: bytes) -> bytes:
         """Return a header's text with the consumer's names."""
+        for word in self._garbled:
+            text = text.replace(word, b")(")
         self._macros.update(self._macro.findall(text))
         text = _WIDTH_DEFINITION.sub(b"", text)
         text = _MANGLING_DEFINITION.sub(self._mangling, text)

@@ -62,13 +62,23 @@ def _header_defects(library: Library) -> Iterator[Defect]:
     if not library.include_dirs:
         return
     try:
-        promised = _headers.declared(_headers.read(library.include_dirs))
+        headers = _headers.read(library.include_dirs)
+        promised = _headers.declared(headers)
     except FormatError as error:
         yield Defect(code="headers", severity="warning", message=error.message)
         return
     has = {*library.binary.functions, *library.binary.objects}
     apis = {family.api for family in library.families}
+    spoiled = _headers.garbled(dict.fromkeys(one.suffix for one in library.families))
     for header, names in promised.items():
+        garbled = next((word.decode() for word in spoiled if word in headers[header]), None)
+        if garbled:
+            yield Defect(
+                code="header-syntax",
+                severity="warning",
+                message=f"{header} does not compile: it has {garbled!r}, left by a renaming; the one "
+                "that pc gives does",
+            )
         if _APIS.get(header) not in apis or not names:
             continue
         missing = {name for name in names - has if not name.startswith(_INLINE)}

@@ -118,9 +118,16 @@ def save(name: str, recorder: Recorder) -> None:
 
 def commit() -> str:
     """Return the commit that the tests run on; with ``+`` if files are changed."""
-    command = ["git", "describe", "--always", "--abbrev=10", "--dirty=+", "--exclude=*"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    return done.stdout.strip() or "unknown"
+    own = (":!tests/full/results", ":!docs/results.md")
+    commands = (
+        ["git", "rev-parse", "--short=10", "HEAD"],
+        ["git", "status", "--porcelain", "--untracked-files=no", "--", ".", *own],
+    )
+    head, changed = (
+        subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False).stdout
+        for command in commands
+    )
+    return (head.strip() or "unknown") + ("+" if changed.strip() else "")
 
 
 def page() -> str:

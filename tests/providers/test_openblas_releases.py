@@ -27,12 +27,13 @@ BUILDS = {
     "0.3.34": "0.0 106.0 237.0 237.1 237.2 481.3",
 }
 RELEASES = [f"{version}.{build}" for version, builds in BUILDS.items() for build in builds.split()]
-#: One of each kind: without a prefix; with a SONAME that is no file; with plain ``lapacke.h``,
-#: without a ``.pc`` file and with one; the newest. 80 MB to download.
+#: One of each kind: without a prefix; with a SONAME that is no file; with a ``cblas.h`` that does
+#: not compile; with plain ``lapacke.h``, without a ``.pc`` file and with one; the newest. 100 MB.
 KINDS = {
     ("64", "0.3.23.293.2"),
     ("32", "0.3.24.95.0"),
     ("32", "0.3.27.44.6"),
+    ("64", "0.3.27.63.1"),
     ("64", "0.3.30.359.2"),
     ("32", "0.3.34.481.3"),
     ("64", "0.3.34.481.3"),
@@ -146,3 +147,15 @@ def test_soname_that_is_no_file(
     (link,) = (tmp_path / "pc").rglob("libscipy_openblas.so.0")
     assert link.is_symlink()
     assert link.resolve().name == "libscipy_openblasp-r0.3.24.dev.so"
+
+
+def test_header_that_does_not_compile(blaswheel: Blaswheel, wheels: Wheels, tmp_path: Path) -> None:
+    """A script that renamed functions renamed types, and put a suffix after a parenthesis."""
+    root = tmp_path / "root"
+    unpack(wheels.fetch("scipy-openblas64==0.3.27.63.1"), root)
+    shipped = root / "scipy_openblas64/include/cblas.h"
+    assert run(["cc", "-fsyntax-only", "-x", "c", shipped], check=False).returncode != 0
+    assert (
+        "cblas.h does not compile: it has ')64_(', left by a renaming; the one that pc gives does "
+        "[header-syntax]"
+    ) in blaswheel("show", "--root", root).stdout
