@@ -14,11 +14,11 @@ import tempfile
 
 from blaswheel import _elf
 from blaswheel._errors import BlaswheelError
+from blaswheel._record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from typing import BinaryIO
 
 #: Dynamic tags whose value is a string: NEEDED, SONAME, RPATH, RUNPATH, CONFIG, DEPAUDIT, AUDIT,
 #: AUXILIARY, FILTER.
@@ -36,10 +36,16 @@ def is_elf(head: bytes) -> bool:
     return head[:4] == b"\x7fELF"
 
 
-def entries(path: str) -> tuple[str, ...]:
-    """Return the run path of the ELF file at ``path``, without empty entries.
+class Linked(Record):
+    """What an ELF file asks the loader for, and where it has it look."""
 
-    As the loader does: ``DT_RPATH`` counts only where there is no ``DT_RUNPATH``.
+    needed: tuple[str, ...]
+    #: without empty entries; ``DT_RPATH`` only where there is no ``DT_RUNPATH``, as in the loader
+    run_path: tuple[str, ...]
+
+
+def linked(path: str) -> Linked:
+    """Read the ELF file at ``path``.
 
     Raises
     ------
@@ -48,13 +54,20 @@ def entries(path: str) -> tuple[str, ...]:
     OSError
         If it can't be opened.
     """
-    with _open(path) as file:
+    with _elf._open(path) as file:
         image = _elf._Image(path, file)
-        tag = _tag(image)
-        if tag is None:
-            return ()
-        text = _elf._Strings(image).at(image.value(tag))
-    return tuple(entry for entry in text.split(":") if entry)
+        strings = _elf._Strings(image)
+        tag = next((one for one in (_elf.DT_RUNPATH, _elf.DT_RPATH) if one in image.dynamic), None)
+        text = "" if tag is None else strings.at(image.value(tag))
+        return Linked(
+            needed=tuple(map(strings.at, image.dynamic.get(_elf.DT_NEEDED, ()))),
+            run_path=tuple(filter(None, text.split(":"))),
+        )
+
+
+def entries(path: str) -> tuple[str, ...]:
+    """Return the run path of the ELF file at ``path``; raises as `linked` does."""
+    return linked(path).run_path
 
 
 def replaced(data: bytes, new: Sequence[str], *, name: str = "the file") -> bytes:
@@ -104,17 +117,6 @@ def replaced(data: bytes, new: Sequence[str], *, name: str = "the file") -> byte
         # Where both are, the loader reads DT_RUNPATH alone.
         _drop_tags(image, result, set(tags[1:] if new else tags))
     return bytes(result)
-
-
-def _open(path: str) -> BinaryIO:
-    return _elf._open(path)
-
-
-def _tag(image: _elf._Image) -> int | None:
-    for tag in (_elf.DT_RUNPATH, _elf.DT_RPATH):
-        if tag in image.dynamic:
-            return tag
-    return None
 
 
 def _span(image: _elf._Image, start: int) -> tuple[int, int]:

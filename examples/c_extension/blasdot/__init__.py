@@ -1,0 +1,5 @@
+"""The dot product of two vectors, by BLAS."""
+
+from __future__ import annotations
+
+from ._dot import dot as dot
