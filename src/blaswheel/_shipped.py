@@ -76,8 +76,8 @@ def _header_defects(library: Library) -> Iterator[Defect]:
             yield Defect(
                 code="header-syntax",
                 severity="warning",
-                message=f"{header} does not compile: it has {garbled!r}, left by a renaming; the one "
-                "that pc gives does",
+                message=f"{header} does not compile: it has {garbled!r}, left by a renaming; the "
+                "one that pc gives does",
             )
         if _APIS.get(header) not in apis or not names:
             continue

@@ -4,7 +4,7 @@ Each section is a part of the tests, run with ``--full``. What became of each te
 ``tests/full/results/SECTION.json``, and ``docs/results.md`` is written from those files: a cell
 stands there only because a run recorded it. A test that has more to tell than its outcome does so
 by ``record_property("row", {"Column": "text", ...})``. Tests that did not run this time keep what
-an earlier run recorded, with its date.
+an earlier run recorded, with its date. ``--page`` alone runs nothing and writes the page anew.
 """
 
 from __future__ import annotations
@@ -84,12 +84,13 @@ def main(arguments: Sequence[str]) -> int:
     if "--" in names:
         at = names.index("--")
         names, options = names[:at], names[at + 1 :]
-    unknown = [name for name in names if name not in SECTIONS]
+    only_page = names == ["--page"]
+    unknown = [] if only_page else [name for name in names if name not in SECTIONS]
     if unknown:
         print(f"no section {unknown[0]!r}; sections: {', '.join(SECTIONS)}", file=sys.stderr)  # noqa: T201
         return 2
     status = 0
-    for name in names or SECTIONS:
+    for name in [] if only_page else names or SECTIONS:
         section = SECTIONS[name]
         paths = [path for path in section.paths if (ROOT / path).is_dir()]
         if not paths:
@@ -165,14 +166,39 @@ def table(results: dict[str, Any]) -> list[str]:
     if not columns:
         columns = ["Test"]
     rows = []
-    for test, result in sorted(
-        results.items(), key=lambda item: (item[1]["outcome"] == "passed", item[0])
-    ):
-        row = result["row"] or {columns[0]: f"`{test.partition('::')[2]}`"}
+    for test, result in in_order(grouped(results)):
+        row = result["row"] or {columns[0]: test}
         cells = [str(row.get(column, "")).replace("|", "\\|") for column in columns]
-        rows.append([*cells, result["outcome"], f"{result['seconds']:g}"])
+        rows.append([*cells, result["outcome"], f"{result['seconds']:.3g}"])
     head = [*columns, "Result", "Seconds"]
     return [f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *rows]]
+
+
+def in_order(results: dict[str, Any]) -> list[tuple[str, Any]]:
+    """Return what failed, then what has a row of its own, then the rest."""
+    return sorted(
+        results.items(),
+        key=lambda item: (item[1]["outcome"] == "passed", not item[1]["row"], item[0]),
+    )
+
+
+def grouped(results: dict[str, Any]) -> dict[str, Any]:
+    """Put tests without a row of their own together, by function and by what became of them."""
+    found: dict[str, Any] = {}
+    counts: dict[str, int] = {}
+    for test, result in results.items():
+        if result["row"]:
+            found[test] = result
+            continue
+        name = test.partition("[")[0].rpartition("/")[2].replace(".py::", ", ").replace("_", " ")
+        key = f"{name} ({result['outcome']})"
+        counts[key] = counts.get(key, 0) + 1
+        known = found.setdefault(key, {**result, "seconds": 0.0})
+        known["seconds"] += result["seconds"]
+    return {
+        f"{key.rpartition(' (')[0]}: {counts[key]}" if key in counts else key: result
+        for key, result in found.items()
+    }
 
 
 if __name__ == "__main__":
