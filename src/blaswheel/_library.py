@@ -219,6 +219,9 @@ def examine(
     if not families:
         return None
     vendor = _vendors.identify(binary, families)
+    if vendor is _vendors.REFERENCE and is_partial(families):
+        # What has few other names than these is no implementation for that.
+        vendor = _vendors.UNKNOWN
     stated = _vendors.statement(path, vendor)
     judged = _interface.judge(binary, families, stated, include_dirs)
     reason = _why_not_linkable(binary, judged.families, provider)
@@ -248,9 +251,11 @@ def _why_not_linkable(
     if folder.endswith((".libs", ".dylibs")):
         owner = str(provider) if provider else os.path.basename(folder)
         return f"vendored into {owner} for itself: no headers, and its name changes"
-    found = sum(family.found for family in families)
-    known = sum(family.known for family in families)
-    if all(family.found < PARTIAL * family.known for family in families):
+    if is_partial(families):
+        # Of an API under several spellings the fullest.
+        best = {one.api: one for one in sorted(families, key=lambda one: one.found)}
+        found = sum(family.found for family in best.values())
+        known = sum(family.known for family in best.values())
         return f"partial: {found} of {known} routines of its APIs"
     if binary.format == "macho" and is_misnamed(binary):
         return f"its install name {binary.soname} is no file: what links it can't be loaded"
@@ -265,6 +270,11 @@ def _has_sections(path: str) -> bool:
         header = file.read(64)
     # e_shoff; EI_CLASS says how long addresses are.
     return any(header[40:48] if header[4:5] == b"\x02" else header[32:36])
+
+
+def is_partial(families: Sequence[Family]) -> bool:
+    """Tell whether all APIs of a library are there in parts only."""
+    return all(family.found < PARTIAL * family.known for family in families)
 
 
 def is_misnamed(binary: Binary) -> bool:

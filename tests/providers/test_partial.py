@@ -82,7 +82,8 @@ def test_stand_in(blaswheel: Blaswheel, tmp_path: Path, base: str) -> None:
         return
     (one,) = found
     assert one["linkable"] is False
-    assert str(one["reason"]).startswith("partial: ")
+    assert str(one["reason"]) == f"partial: {share} routines of its APIs"
+    assert one["implementation"] == "unknown"
     shown = blaswheel("show", "other", "--root", site).stdout
     assert f"{share} standard routines" in shown
     message, _ = blaswheel.error("pc", "--root", site)
