@@ -50,6 +50,13 @@ def defects(library: Library, others: Sequence[Library] = ()) -> Iterator[Defect
     others : sequence of Library
         The rest of the environment: another provider may have files of the same name.
     """
+    if library.linkable and library.binary.format == "elf" and library.link_name.startswith(":"):
+        yield Defect(
+            code="no-dev-link",
+            severity="note",
+            message=f"there is no lib{library.stem}.so, which -l{library.stem} looks for: pc makes "
+            "a folder of links",
+        )
     yield from _header_defects(library)
     files = _pc_files(library)
     for file in files:

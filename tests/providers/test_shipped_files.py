@@ -118,6 +118,18 @@ def test_two_with_one_name(blaswheel: Blaswheel, wheels: Wheels, tmp_path: Path)
         ]
 
 
+def test_no_development_link(blaswheel: Blaswheel, wheels: Wheels) -> None:
+    root = wheels.unpacked("nvpl-blas==0.6.0", "manylinux_2_26_aarch64")
+    found = shown(blaswheel, "nvpl-blas", "--interface", "lp64", "--root", root)
+    assert found["no-dev-link"] == [
+        (
+            "note: there is no libnvpl_blas_lp64_gomp.so, which -lnvpl_blas_lp64_gomp looks for: "
+            "pc makes a folder of links"
+        )
+    ]
+    assert not list(root.rglob("libnvpl_blas_lp64_gomp.so"))
+
+
 def pc(**fields: str) -> bytes:
     lines = [f"{key.replace('_', '.')}: {value}" for key, value in fields.items()]
     return "\n".join(("prefix=/nowhere", *lines, "")).encode()
