@@ -283,6 +283,29 @@ def ready(
     return Ready(environ=environ, offers=offers, system=system)
 
 
+def ready_in_place(wanted: Asked, folder: str, mode: str) -> Ready:
+    """Write the set for an editable build, which has to last, as the library behind it does.
+
+    Raises
+    ------
+    BlaswheelError
+        If the library would be gone after the build.
+    """
+    site = target()
+    try:
+        made = ready(wanted, folder, mode, lasting=True, root=site)
+    except BlaswheelError as error:
+        if site is None:
+            raise
+        raise BlaswheelError(
+            "an editable install under build isolation would link a library that is gone "
+            f"afterwards ({error.message})",
+            "pip install --no-build-isolation -e . links the one of this environment",
+        ) from error
+    _files.write_atomically(os.path.join(folder, ".gitignore"), b"*\n")
+    return made
+
+
 def _choices(
     wish: Wish, environment: Environment, request: Request, served: Mapping[str, object]
 ) -> list[Choice]:

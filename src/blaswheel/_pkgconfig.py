@@ -23,8 +23,8 @@ _SELF_TEST = "Name: self-test\nDescription: x\nVersion: 1.2.3\nLibs: -L/a\\ b -l
 def working(environ: Mapping[str, str]) -> str:
     """Return the path of a pkg-config that reads a file on ``PKG_CONFIG_PATH``.
 
-    ``PKG_CONFIG`` if it is set, then every ``pkg-config`` and ``pkgconf`` on the path, then the
-    program inside PyPI's ``pkgconf``, if that is installed.
+    ``PKG_CONFIG`` if it is set, then every ``pkg-config`` and ``pkgconf`` on the path, scripts
+    last, and the program inside PyPI's ``pkgconf``, if that is installed.
 
     Raises
     ------
@@ -82,7 +82,19 @@ def _candidates(environ: Mapping[str, str]) -> list[str]:
         bundled = shutil.which("pkgconf", path=os.path.join(folder, "pkgconf", ".bin"))
         if bundled:
             found.append(bundled)
-    return list(dict.fromkeys(found))
+    # The launcher of PyPI's pkgconf is a script that knows none of the system's files, so that no
+    # other dependency of a project is found: it serves where nothing else does, or where it was
+    # asked for by PKG_CONFIG.
+    first = found[:1] if chosen else []
+    return list(dict.fromkeys([*first, *sorted(found, key=_is_script)]))
+
+
+def _is_script(program: str) -> bool:
+    try:
+        with open(program, "rb") as file:
+            return file.read(2) == b"#!"
+    except OSError:
+        return False
 
 
 def passes(program: str, environ: Mapping[str, str]) -> bool:

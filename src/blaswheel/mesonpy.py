@@ -140,7 +140,7 @@ def build_editable(
         # It outlives the build: Meson reads it again when meson.build has changed, and headers and
         # archive are what the next compilation needs.
         folder = os.path.abspath(os.path.join("build", f"blaswheel-{sys.implementation.cache_tag}"))
-        ready = _backend.ready(wanted, folder, mode, lasting=True, root=_backend.target())
+        ready = _backend.ready_in_place(wanted, folder, mode)
         with _environment(ready.environ):
             name: str = _mesonpy.build_editable(
                 wheel_directory, wanted.config_settings, metadata_directory

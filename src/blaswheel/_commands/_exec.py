@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from blaswheel import _files, _pkgconfig
+from blaswheel import _exported, _pkgconfig
 from blaswheel._commands import _options
 from blaswheel._commands._prepared import prepare
 from blaswheel._errors import BlaswheelError, UsageError
@@ -23,8 +23,6 @@ EXAMPLE = """examples:
   blaswheel exec --native --for numpy --interface ilp64 -- \\
     pip wheel --no-cache-dir --no-binary numpy numpy
 """
-#: What the loader searches before the system's folders.
-LOADER_PATH = {"darwin": "DYLD_LIBRARY_PATH", "win32": "PATH"}.get(sys.platform, "LD_LIBRARY_PATH")
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -40,24 +38,13 @@ def run(options: Namespace) -> int:
     if not command:
         raise UsageError("no command to run", "blaswheel exec [OPTIONS] -- CMD [ARG ...]")
     written, _ = prepare(options, "origin")
-    environ = dict(os.environ)
-    program = _pkgconfig.working(environ)
-    asked = environ.get("PKG_CONFIG")
-    if asked and not _pkgconfig.is_same(asked, program, environ):
-        _options.say(f"PKG_CONFIG is {asked}, which reads no file; using {program}")
-    environ["PKG_CONFIG"] = program
-    own = _pkgconfig.folder_for(program, environ)
-    if own is not None:
-        _prepend(environ, "PATH", [own])
-    _prepend(environ, "PKG_CONFIG_PATH", [written.folder])
+    asked = os.environ.get("PKG_CONFIG")
     folders = (folder for offer in written.offers for folder in offer.directories)
-    _prepend(environ, LOADER_PATH, [_files.loader_path(folder) for folder in folders])
+    environ = _exported.environment(os.environ, written.folder, folders)
+    program = environ["PKG_CONFIG"]
+    if asked and not _pkgconfig.is_same(asked, program, os.environ):
+        _options.say(f"PKG_CONFIG is {asked}, which reads no file; using {program}")
     return _run(command, environ)
-
-
-def _prepend(environ: dict[str, str], name: str, folders: Sequence[str]) -> None:
-    before = [environ[name]] if environ.get(name) else []
-    environ[name] = os.pathsep.join([*dict.fromkeys(folders), *before])
 
 
 def _run(command: Sequence[str], environ: Mapping[str, str]) -> int:

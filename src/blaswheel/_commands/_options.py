@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from blaswheel import _environment, _naming, _runtime, _select
+from blaswheel import _environment, _naming, _project, _runtime, _select
 from blaswheel._errors import UsageError
 from blaswheel._offer import Request, consistent
 from blaswheel._record import Record
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from blaswheel._environment import Environment
+    from blaswheel._project import Settings
     from blaswheel._select import Wish
 
 CONSUMERS = ("numpy", "scipy")
@@ -132,23 +133,43 @@ def survey(options: Namespace) -> Environment:
 
 def prefers_system() -> bool:
     """Tell whether ``BLASWHEEL_PREFER`` puts the system's libraries before those of wheels."""
-    return _variable("BLASWHEEL_PREFER", ("wheel", "system")) == "system"
+    prefer = _variable("BLASWHEEL_PREFER", _project.PREFER) or _project.of_folder().prefer
+    return prefer == "system"
+
+
+def project(options: Namespace) -> Settings:
+    """Return what ``[tool.blaswheel]`` of the project in the current folder sets, telling it once.
+
+    It is the weakest word: options and environment variables come before it.
+    """
+    if not hasattr(options, "project"):
+        options.project = _project.of_folder()
+        if options.project:
+            say(f"using [tool.blaswheel] of pyproject.toml: {options.project}")
+    found: Settings = options.project
+    return found
 
 
 def asked(options: Namespace) -> Asked:
     """Return what is asked for and where; a LIBRARY that is a path joins the environment."""
     environ = os.environ
+    weakest = project(options)
     suffix = getattr(options, "symbol_suffix", None)
     if suffix is None and not getattr(options, "native", False):
-        suffix = environ.get("BLASWHEEL_SYMBOL_SUFFIX")
+        suffix = _suffix_of_environment(options, weakest)
     interface = options.interface
     if interface is None:
         interface = _variable("BLASWHEEL_INTERFACE", _naming.INTERFACES)
         if interface == "lp64" and suffix is not None and "64" in suffix:
             # The command line's suffix is the stronger word.
             interface = None if getattr(options, "symbol_suffix", None) else interface
+        elif interface is None and not (suffix and "64" in suffix):
+            interface = weakest.interface
     interface = _naming.interface_for(suffix, interface)
-    wish = _select.wish(options.library, options.provider, interface, environ)
+    provider = options.provider
+    if provider is None and options.library is None and not environ.get("BLASWHEEL_PROVIDER"):
+        provider = weakest.provider
+    wish = _select.wish(options.library, provider, interface, environ)
     wish = wish.replace(
         threading=getattr(options, "threading", None), prefer_system=prefers_system()
     )
@@ -158,15 +179,30 @@ def asked(options: Namespace) -> Asked:
     return Asked(wish=wish, environment=environment)
 
 
+def _suffix_of_environment(options: Namespace, weakest: Settings) -> str | None:
+    """Return the suffix that a variable sets, else the project, unless a stronger word forbids it.
+
+    Who asks for LP64 does not want the names of a project's ILP64.
+    """
+    suffix = os.environ.get("BLASWHEEL_SYMBOL_SUFFIX")
+    if suffix is not None or weakest.symbol_suffix is None:
+        return suffix
+    interface = options.interface or _variable("BLASWHEEL_INTERFACE", _naming.INTERFACES)
+    means_wide = "64" in weakest.symbol_suffix
+    return None if interface == "lp64" and means_wide else weakest.symbol_suffix
+
+
 def request(options: Namespace, mode: str) -> Request:
     """Return what the naming options ask for; ``mode`` is the command's default runtime mode."""
+    weakest = project(options)
     prefix, suffix = options.symbol_prefix, options.symbol_suffix
     if not options.native:
         if prefix is None:
-            prefix = os.environ.get("BLASWHEEL_SYMBOL_PREFIX")
+            prefix = os.environ.get("BLASWHEEL_SYMBOL_PREFIX", weakest.symbol_prefix)
         if suffix is None:
-            suffix = os.environ.get("BLASWHEEL_SYMBOL_SUFFIX")
-    chosen = options.runtime or _variable("BLASWHEEL_RUNTIME", _runtime.MODES) or mode
+            suffix = _suffix_of_environment(options, weakest)
+    chosen = options.runtime or _variable("BLASWHEEL_RUNTIME", _runtime.MODES)
+    chosen = chosen or weakest.runtime or mode
     if options.depth is not None and chosen != "origin":
         raise UsageError(
             f"--depth is for --runtime origin, not {chosen}",
