@@ -29,6 +29,18 @@ if TYPE_CHECKING:
 PROTOCOL = "1"
 #: What the subproject provides.
 NAMES = (*_pc.SET, *(f"{name}64" for name in _pc.SET), *_set.NATIVE_NAMES)
+#: The subproject's, with the names that they have on the command line.
+OPTIONS = (
+    "interface",
+    "provider",
+    "symbol-prefix",
+    "symbol-suffix",
+    "native",
+    "runtime",
+    "depth",
+    "root",
+    "platform",
+)
 #: What Meson calls machines (family, byte order), and what binaries are said to be for.
 _MACHINES = {
     ("aarch64", "little"): ("aarch64", "arm64"),
@@ -74,7 +86,10 @@ def answer(words: Sequence[str]) -> str:
         lines = [tuple(map(_one_line, line)) for line in _lines(words)]
     except BlaswheelError as error:
         hint = f" ({error.hint})" if error.hint else ""
-        lines = [("error", " ".join(f"{error.message}{hint}".split()))]
+        text = " ".join(f"{error.message}{hint}".split())
+        for option in OPTIONS:
+            text = text.replace(f"--{option}", f"blaswheel:{option}")
+        lines = [("error", text)]
     return "".join("\t".join(line) + "\n" for line in lines)
 
 
@@ -89,16 +104,16 @@ def _one_line(text: str) -> str:
 
 
 def _lines(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    if not words or words[0] != PROTOCOL:
+    values = dict(word.split("=", 1) for word in words[1:] if "=" in word)
+    machine = values.get("machine", "")
+    if words[:1] != [PROTOCOL] or "build" not in values or machine.count(" ") != 2:
         raise BlaswheelError(
             "subprojects/blaswheel was written by another version of blaswheel",
             "run blaswheel meson again",
         )
-    values = dict(word.split("=", 1) for word in words[1:] if "=" in word)
     options: Namespace = Asked(values)  # type: ignore[assignment]
     request = _options.request(options, "origin")
     asked = _options.asked(options)
-    machine = values.get("machine")
     libraries = _fitting(asked.environment.libraries, machine)
     elsewhere = bool(libraries) and not any(_of(one, machine) for one in libraries)
     if options.root is not None and elsewhere and values.get("cross") == "false":
@@ -126,7 +141,7 @@ def _lines(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
     yield from (("message", note) for note in dict.fromkeys(first.notes))
     # One interface that was asked for stands behind all names.
     alone = asked.wish.interface is not None
-    build = values.get("build", os.curdir)
+    build = values["build"]
     for choice in choices:
         yield from _offers(choice, request, build, alone=alone)
     for interface, reason in absent.items():
@@ -134,7 +149,7 @@ def _lines(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
         yield "message", f"not here: {', '.join(names)}: {reason}"
 
 
-def _fitting(libraries: Iterable[Library], machine: str | None) -> list[Library]:
+def _fitting(libraries: Iterable[Library], machine: str) -> list[Library]:
     """Return the libraries; those of another machine are there, but can't be linked."""
     found = []
     for one in map(_verify.as_known, libraries):
@@ -143,17 +158,15 @@ def _fitting(libraries: Iterable[Library], machine: str | None) -> list[Library]
             continue
         reason = (
             f"it is for {one.binary.machine} ({one.binary.system}), and the build for "
-            f"{' '.join((machine or '').split()[1::-1])}: give the option blaswheel:root the "
+            f"{' '.join(machine.split()[1::-1])}: give the option blaswheel:root the "
             "site-packages or the wheel of the host platform"
         )
         found.append(one.replace(linkable=False, reason=reason))
     return found
 
 
-def _of(library: Library, machine: str | None) -> bool:
+def _of(library: Library, machine: str) -> bool:
     """Tell whether a library is one of a machine: Meson's system, family and byte order."""
-    if machine is None:
-        return True
     system, family, order = machine.split(" ")
     names = {name.lower() for name in library.binary.machines or (library.binary.machine,)}
     return library.binary.system == _SYSTEMS.get(system, "elf") and not names.isdisjoint(

@@ -375,3 +375,76 @@ def test_the_build_machine_of_a_cross_build(venv: Venv, wheels: Wheels, tmp_path
     found = dict(line.split(" ") for line in messages(done.stdout) if line.count(" ") == 1)
     lib = Path("scipy_openblas32", "lib")
     assert found == {"build": str(venv.site_packages / lib), "host": str(root / lib)}
+
+
+# What goes wrong.
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (
+            ["-Dblaswheel:interface=lp64", "-Dblaswheel:symbol-suffix=64_"],
+            "the suffix 64_ means 64-bit integers, the interface lp64 means 32-bit (give blas",
+        ),
+        (
+            ["-Dblaswheel:provider=scipy-openblas128"],
+            "asked for scipy-openblas128, which is not in this environment",
+        ),
+        (
+            ["-Dblaswheel:depth=99"],
+            "blaswheel:depth 99: not a depth (give whole numbers from 0 to 16",
+        ),
+        (
+            ["-Dblaswheel:root=/nowhere"],
+            "blaswheel:root /nowhere: no such folder",
+        ),
+    ],
+)
+def test_bad_options_are_told_in_one_line(
+    venv: Venv, tmp_path: Path, options: list[str], said: str
+) -> None:
+    project = consumer(venv, tmp_path / "project", "dependency('blas')")
+    done = Mesoner(venv)("setup", *options, project / "build", project, check=False)
+    assert done.returncode == 1
+    assert f"ERROR: Problem encountered: {said}" in done.stdout
+
+
+def test_a_blaswheel_that_fails_is_not_called_absent(venv: Venv, tmp_path: Path) -> None:
+    project = consumer(venv, tmp_path / "project", "dependency('blas')")
+    broken = tmp_path / "broken" / "blaswheel"
+    broken.mkdir(parents=True)
+    (broken / "__init__.py").touch()
+    (broken / "_meson.py").write_text("raise RuntimeError('no luck')\n")
+    environ = {"PYTHONPATH": str(broken.parent)}
+    done = Mesoner(venv)("setup", project / "build", project, environ=environ, check=False)
+    assert "ERROR: Problem encountered: blaswheel failed: RuntimeError: no luck" in done.stdout
+
+
+def test_files_of_another_protocol_ask_to_be_written_again(venv: Venv, tmp_path: Path) -> None:
+    project = consumer(venv, tmp_path / "project", "dependency('blas')")
+    path = project / FILES[1]
+    path.write_text(path.read_text().replace("['1',", "['2',"))
+    done = Mesoner(venv)("setup", project / "build", project, check=False)
+    said = "was written by another version of blaswheel (run blaswheel meson again)"
+    assert f"ERROR: Problem encountered: subprojects/blaswheel {said}" in done.stdout
+
+
+@pytest.mark.parametrize("name", ["ünï code", "a$b,c"])
+def test_any_path(wheels: Wheels, blaswheel_wheel: Path, tmp_path: Path, name: str) -> None:
+    venv = Venv(tmp_path / name)
+    venv.pip_install("--no-index", "--no-deps", blaswheel_wheel, wheels.fetch(LP64))
+    project = consumer(venv, tmp_path / f"project {name}", TWO[0], *TWO[2:4])
+    meson = Mesoner(venv)
+    meson("setup", f"--prefix={tmp_path / 'installed'}", project / "build", project)
+    meson("test", "-C", project / "build")
+    meson("install", "-C", project / "build")
+    assert all(entry.startswith("$ORIGIN") for entry in run_path(tmp_path / "installed/bin/narrow"))
+
+
+def test_subprojects_that_is_a_file(venv: Venv, tmp_path: Path) -> None:
+    project = write_project(tmp_path / "project")
+    (project / "subprojects").touch()
+    done = venv.run("blaswheel", "meson", project, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"blaswheel: can't write {project}/subprojects/")
