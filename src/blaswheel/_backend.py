@@ -189,9 +189,13 @@ def _version(program: str, name: str, versions: Sequence[str]) -> str | None:
     """Return the version of a file that pkg-config finds, None if it is not one of ``versions``."""
     import subprocess
 
-    conditions = [f"{name} {one.replace('==', '=')}" for one in versions]
+    conditions = []
+    for one in versions:
+        number = one.lstrip("<>=! ")
+        operator = one[: len(one) - len(number)].strip().replace("==", "=") or "="
+        conditions.append(f"{name} {operator} {number.strip()}")
     try:
-        for question in (["--exists", *conditions], ["--modversion", name]):
+        for question in (["--exists", *(conditions or [name])], ["--modversion", name]):
             answer = subprocess.run(
                 [program, *question],
                 stdin=subprocess.DEVNULL,

@@ -1,0 +1,241 @@
+"""Projects built by ``blaswheel.mesonpy``, through each front end and in each runtime mode."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.sites import LP64
+from tests.examples.projects import (
+    EXAMPLES,
+    Index,
+    built,
+    computes,
+    copied,
+    fails,
+    installed,
+    run_paths,
+)
+from tests.support import Venv
+
+pytestmark = pytest.mark.tool("gcc", "pkg-config")
+BESIDE = {
+    "c_extension": {"blasdot/_dot": ("$ORIGIN/../scipy_openblas32/lib",)},
+    "deep_extension": {"deepdot/one/two/_dot": ("$ORIGIN/../../../scipy_openblas64/lib",)},
+    "cython_extension": {"cydot/_dot": ("$ORIGIN/../scipy_openblas32/lib",)},
+    "fortran_extension": {"fortdot/_dot": ("$ORIGIN/../scipy_openblas32/lib",)},
+    "cpp_extension": {"cppdot/_dot": ("$ORIGIN/../scipy_openblas32/lib",)},
+    "library": {
+        "libdot/_dot": ("$ORIGIN/../.libdot.mesonpy.libs",),
+        ".libdot.mesonpy.libs/libdot3.so": ("$ORIGIN/.", "$ORIGIN/../scipy_openblas32/lib"),
+    },
+    "program": {
+        "blasprog-1.0.data/scripts/blasprog": (
+            f"$ORIGIN/../lib/python3.{sys.version_info[1]}/site-packages/scipy_openblas32/lib",
+        )
+    },
+}
+PAIRWISE = [
+    ("c_extension", "origin", "pip"),
+    ("deep_extension", "origin", "sdist"),
+    ("cython_extension", "origin", "build"),
+    pytest.param("fortran_extension", "origin", "pip", marks=pytest.mark.tool("gfortran")),
+    pytest.param("cpp_extension", "origin", "pip", marks=pytest.mark.tool("g++")),
+    ("library", "origin", "pip"),
+    ("program", "origin", "pip"),
+    ("c_extension", "link", "build"),
+    ("deep_extension", "link", "pip"),
+    ("c_extension", "preload", "pip"),
+    ("program", "link", "sdist"),
+]
+PROVIDERS_DIR = {"c_extension": "scipy_openblas32", "deep_extension": "scipy_openblas64"}
+
+
+@pytest.mark.parametrize(("example", "mode", "front_end"), PAIRWISE)
+def test_wheel(
+    index: Index,
+    tmp_path: Path,
+    venv: Callable[..., Venv],
+    monkeypatch: pytest.MonkeyPatch,
+    example: str,
+    mode: str,
+    front_end: str,
+) -> None:
+    if mode != "origin":
+        monkeypatch.setenv("BLASWHEEL_RUNTIME", mode)
+    wheel = built(index, copied(example, tmp_path), front_end)
+    found = run_paths(wheel, tmp_path)
+    beside = BESIDE[example]
+    package, provider = EXAMPLES[example]
+    assert found == (beside if mode == "origin" else dict.fromkeys(beside, ()))
+
+    clean = installed(venv("clean"), index, wheel)
+    if mode == "origin":
+        if example == "program":
+            assert clean.run("blasprog").stdout == "2\n"
+        else:
+            computes(clean, package)
+    elif example != "program":
+        name = "libscipy_openblas64_.so" if "64=" in provider else "libscipy_openblas.so"
+        assert f"{name}: cannot open shared object file" in fails(clean, package)
+        directory = clean.site_packages / PROVIDERS_DIR[example] / "lib"
+        computes(clean, package, environ={"LD_LIBRARY_PATH": str(directory)})
+
+    with zipfile.ZipFile(wheel) as archive:
+        assert archive.testzip() is None
+        record = json.loads(archive.read(f"{package}-1.0.dist-info/blaswheel.json"))
+    name, _, version = provider.partition("==")
+    (library,) = record["libraries"]
+    assert record["runtime"] == mode
+    assert library["provider"] == {"name": name, "version": version}
+    content = (clean.site_packages / library["file"]).read_bytes()
+    assert library["sha256"] == hashlib.sha256(content).hexdigest()
+
+
+def test_no_library_from_above_site_packages(
+    index: Index, tmp_path: Path, venv: Callable[..., Venv]
+) -> None:
+    wheel = built(index, copied("c_extension", tmp_path), "pip")
+    clean = installed(venv("clean"), index, wheel)
+    computes(clean, "blasdot")
+    provider = clean.site_packages / "scipy_openblas32"
+    above = clean.site_packages.parent
+    for folder in (above, above.parent, above.parent.parent):
+        shutil.copytree(provider, folder / "scipy_openblas32")
+    shutil.rmtree(provider)
+    assert "libscipy_openblas.so: cannot open shared object file" in fails(clean, "blasdot")
+
+
+class TestEditable:
+    def test_in_place(self, index: Index, tmp_path: Path, venv: Callable[..., Venv]) -> None:
+        source = copied("c_extension", tmp_path)
+        here = installed(venv("here"), index, "blaswheel", "meson-python", "ninja", LP64)
+        words = ["--no-build-isolation", "--no-deps", "-e", str(source)]
+        index.run(
+            *(sys.executable, "-m", "pip", "--python", here.python, "install", *words),
+            cwd=tmp_path,
+            environ={"PATH": here.environment()["PATH"]},
+        )
+        assert computes(here, "blasdot") == str(source / "blasdot" / "__init__.py")
+        # Meson and the compiler run once more, by the set that has outlived the build.
+        meson = source / "meson.build"
+        meson.write_text(meson.read_text() + "message('again')\n")
+        c = source / "blasdot" / "_dot.c"
+        c.write_text(
+            c.read_text().replace("cblas_ddot(3, x, 1, y, 1)", "2 * cblas_ddot(3, x, 1, y, 1)")
+        )
+        done = here.run(
+            "python",
+            "-c",
+            "import blasdot; print(blasdot.dot((1, 2, 3), (4, 5, 6)))",
+            cwd=here.path,
+        )
+        assert done.stdout.splitlines()[-1] == "64.0"
+
+    def test_isolated_without_a_provider_there(
+        self, index: Index, tmp_path: Path, venv: Callable[..., Venv]
+    ) -> None:
+        source = copied("c_extension", tmp_path)
+        said = index.run(
+            *(sys.executable, "-m", "pip", "--python", venv("bare").python, "install"),
+            *("--no-deps", "-e", str(source)),
+            cwd=tmp_path,
+            check=False,
+        )
+        assert "blaswheel: error: an editable install under build isolation" in said
+        assert "pip install --no-build-isolation -e ." in said
+
+    def test_isolated_with_the_target_s_provider(
+        self, index: Index, tmp_path: Path, venv: Callable[..., Venv]
+    ) -> None:
+        source = copied("c_extension", tmp_path)
+        there = installed(venv("there"), index, LP64)
+        index.run(
+            *(sys.executable, "-m", "pip", "--python", there.python, "install"),
+            *("--no-deps", "-e", str(source)),
+            cwd=tmp_path,
+        )
+        (module,) = source.glob("build/*/_dot*.so")
+        content = module.read_bytes()
+        assert str(there.site_packages / "scipy_openblas32" / "lib").encode() in content
+        assert b"pip-build-env-" not in content
+
+
+class TestSystem:
+    """``prefer = "system"``, with a file of the system that is new enough, or too old."""
+
+    @pytest.mark.parametrize(("version", "wins"), [("0.3.40", True), ("0.3.5", False)])
+    def test_prefer(self, index: Index, tmp_path: Path, version: str, wins: bool) -> None:
+        source = copied("c_extension", tmp_path)
+        meson = source / "meson.build"
+        meson.write_text(
+            meson.read_text().replace("('openblas')", "('openblas', version: '>=0.3.20')")
+        )
+        project = source / "pyproject.toml"
+        project.write_text(project.read_text() + '\n[tool.blaswheel]\nprefer = "system"\n')
+        (tmp_path / "cblas.h").write_text(
+            "double cblas_ddot(int, const double *, int, const double *, int);\n"
+        )
+        pc = tmp_path / "pc"
+        pc.mkdir()
+        (pc / "openblas.pc").write_text(
+            f"Name: openblas\nDescription: system\nVersion: {version}\n"
+            f"Libs: -lm\nCflags: -I{tmp_path}\n"
+        )
+        said = index.run(
+            *(sys.executable, "-m", "pip", "wheel", "-v", "--no-deps", "-w", "dist", str(source)),
+            cwd=tmp_path,
+            environ={"PKG_CONFIG_PATH": str(pc)},
+        )
+        (wheel,) = (tmp_path / "dist").glob("*.whl")
+        with zipfile.ZipFile(wheel) as archive:
+            record = json.loads(archive.read("blasdot-1.0.dist-info/blaswheel.json"))
+        if wins:
+            assert f"blaswheel: the system's openblas {version}" in said
+            assert "Successfully installed scipy-openblas32" not in said
+            assert record["system"] == {"openblas": version}
+            assert record["libraries"] == []
+        else:
+            assert "openblas found: YES 0.3.34" in said
+            assert [one["provider"]["name"] for one in record["libraries"]] == ["scipy-openblas32"]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('interfce = "lp64"', "[tool.blaswheel]: interfce: there is no such key"),
+        ('interface = "lp46"', '[tool.blaswheel]: interface is "lp46"'),
+        ("runtime = 3", "[tool.blaswheel]: runtime is 3"),
+        ('provider = "scipy-openblas32=="', "a name or a version is missing"),
+    ],
+)
+def test_wrong_settings(index: Index, tmp_path: Path, line: str, message: str) -> None:
+    source = copied("c_extension", tmp_path)
+    project = source / "pyproject.toml"
+    project.write_text(project.read_text() + f"\n[tool.blaswheel]\n{line}\n")
+    said = index.run(
+        *(sys.executable, "-m", "pip", "wheel", "--no-deps", str(source)), cwd=tmp_path, check=False
+    )
+    assert message in said
+    assert "Traceback" not in said.partition("blaswheel: error:")[2].partition("[end of output]")[0]
+
+
+def test_setup_args_come_first(index: Index, tmp_path: Path) -> None:
+    """The command line before a variable, a variable before the project."""
+    source = copied("deep_extension", tmp_path)
+    project = source / "pyproject.toml"
+    project.write_text(project.read_text() + 'runtime = "absolute"\n')
+    wheel = built(
+        index,
+        source,
+        "pip",
+        "-Csetup-args=-Dblaswheel:runtime=origin",
+    )
+    assert run_paths(wheel, tmp_path) == BESIDE["deep_extension"]
