@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from blaswheel._bounded import File
 from blaswheel._errors import FormatError
 from blaswheel._record import Record
 
@@ -58,6 +57,8 @@ class Binary(Record):
     forwards: tuple[tuple[str, str], ...] = ()
     #: the needed libraries whose names count as its own to a linker (Mach-O)
     reexports: tuple[str, ...] = ()
+    #: whether the tables are those of several files together
+    joined: bool = False
 
     @property
     def system(self) -> str:
@@ -82,6 +83,8 @@ def read(path: str, machine: str | None = None) -> Binary:
     OSError
         If it can't be opened.
     """
+    from blaswheel._bounded import File
+
     with File(path) as file:
         magic = file.at(0, min(8, file.size), "file header")
         if magic[:4] == b"\x7fELF":

@@ -329,6 +329,7 @@ def _joined(members: Sequence[Library], found: Found) -> Library:
     needed = dict.fromkeys(name for one in binaries for name in one.needed if name not in own)
     further = _further(members, found)
     binary = base.binary.replace(
+        joined=True,
         needed=tuple(needed),
         functions=tuple(sorted({name for one in binaries for name in one.functions})),
         objects=tuple(sorted({name for one in binaries for name in one.objects})),

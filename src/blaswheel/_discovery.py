@@ -70,6 +70,8 @@ class Files(Record):
     libraries: tuple[str, ...] = ()
     #: folders that hold one of `HEADERS`
     include_dirs: tuple[str, ...] = ()
+    #: of a project that is installed in place: the folders that were looked through
+    looked_in: tuple[str, ...] = ()
 
 
 def normalised(name: str) -> str:
@@ -208,6 +210,32 @@ def distributions(path: Sequence[str]) -> Iterator[tuple[Distribution, str]]:
             yield distribution, os.path.join(root, entry)
 
 
+def stamps(path: Sequence[str]) -> tuple[tuple[str, tuple[tuple[str, int, int], ...]], ...]:
+    """Return what tells whether the distributions on ``path`` and their file lists are the same.
+
+    Per folder: each distribution, with the size and time (ns) of its file list; -1 without one.
+    """
+    return tuple(
+        (
+            root,
+            tuple(
+                (entry, *_size_and_time(f"{root}/{entry}/RECORD"))
+                for entry in sorted(_names(root))
+                if entry.endswith(".dist-info")
+            ),
+        )
+        for root in path
+    )
+
+
+def _size_and_time(path: str) -> tuple[int, int]:
+    try:
+        status = os.stat(path)
+    except OSError:
+        return -1, -1
+    return status.st_size, status.st_mtime_ns
+
+
 def _names(folder: str) -> list[str]:
     try:
         return os.listdir(folder)
@@ -311,10 +339,11 @@ def _editable(distribution: Distribution, info_dir: str) -> Files | None:
                 include_dirs[folder] = None
             elif _is_library_name(os.fsencode(entry.name)):
                 libraries.append(entry.path)
-    if not libraries and not include_dirs:
-        return None
     return Files(
-        distribution=distribution, libraries=tuple(libraries), include_dirs=tuple(include_dirs)
+        distribution=distribution,
+        libraries=tuple(libraries),
+        include_dirs=tuple(include_dirs),
+        looked_in=tuple(folder for folder, _ in queue),
     )
 
 

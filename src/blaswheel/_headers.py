@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     from blaswheel._names import Family
     from blaswheel._naming import Names, Scheme
 
-#: Part of what names generated headers in a cache: raise it whenever `generate` would give other
-#: text than before.
-FORMAT = "3"
-
 # The headers that consumers include, and the provider's files that they are made from, best first.
 _SOURCES = {
     "cblas.h": ("cblas.h",),

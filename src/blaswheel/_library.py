@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 
-from blaswheel import _binary, _interface, _names, _vendors
 from blaswheel._discovery import Distribution, wheel_tags
 from blaswheel._record import Record
 
@@ -211,6 +210,9 @@ def examine(
     OSError
         If it can't be opened.
     """
+    # What only reading needs is not loaded where what was read before will do.
+    from blaswheel import _binary, _interface, _names, _vendors
+
     binary = _binary.read(path)
     if binary.format == "ar" and binary.needed:
         # An import library is a part of the DLL that it is for.

@@ -8,7 +8,8 @@ from blaswheel._record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+    from typing import Any
 
     from blaswheel._names import Family
 
@@ -85,6 +86,22 @@ class Names(Record):
     def aliases(self) -> dict[str, str]:
         """Those that the library does not export under the consumer's name."""
         return {name: native for name, native in self.offered.items() if name != native}
+
+
+class LaterNames(Names):
+    """Names of which all but the table is known; it is worked out when first asked for."""
+
+    def __init__(
+        self, *, scheme: Scheme, standard: dict[str, int], offer: Callable[[], dict[str, str]]
+    ) -> None:
+        self.__dict__.update(scheme=scheme, standard=standard)
+        self.__dict__["offer"] = offer
+
+    def __getattribute__(self, name: str) -> Any:
+        own = object.__getattribute__(self, "__dict__")
+        if name == "offered" and name not in own:
+            own[name] = own["offer"]()
+        return object.__getattribute__(self, name)
 
 
 def chosen_families(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from blaswheel import _alias, _binary, _files, _headers, _naming, _runtime, _static
+from blaswheel import _files, _memo, _naming, _runtime, _static
 from blaswheel._errors import BlaswheelError, FormatError, UsageError
 from blaswheel._library import is_misnamed, link_name, stem
 from blaswheel._record import Record
@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 
     from blaswheel._library import Library
     from blaswheel._names import Family
-    from blaswheel._naming import Names
+    from blaswheel._naming import Names, Scheme
+
+#: Part of what names generated headers in a cache: raise it whenever `_headers.generate` would
+#: give other text than before.
+HEADERS_FORMAT = "3"
 
 
 class Request(Record):
@@ -179,10 +183,8 @@ def make(library: Library, interface: str, request: Request, place: Place) -> Of
         include_dirs = library.include_dirs
     else:
         scheme = _naming.scheme(interface, request.prefix, request.suffix)
-        names = _naming.serve(library.binary.functions, families, scheme, library.families)
+        names, alias = _served(library, interface, families, scheme, request, place)
         prefix, suffix, append = scheme.prefix, scheme.suffix, True
-        aliases = names.aliases
-        alias = _archive(library, interface, aliases, request, place) if aliases else None
         include_dirs = _generated_headers(library, interface, names, place)
     return Offer(
         library=library,
@@ -312,6 +314,8 @@ def _loaded_from(library: Library, folder: str, names: set[str]) -> set[str]:
     wanted = {name for name in present if name.startswith(begins) and ".so" in name}
     beside = set(present)
     queue = [name for name in names if layers is None]
+    from blaswheel import _binary
+
     while queue:
         try:
             needed = set(_binary.read(os.path.join(folder, queue.pop())).needed)
@@ -330,9 +334,44 @@ def _stem(library: Library, interface: str) -> str:
     return clean if "64" in clean or interface == "lp64" else f"{clean}_{interface}"
 
 
+def _served(
+    library: Library,
+    interface: str,
+    families: dict[str, Family],
+    scheme: Scheme,
+    request: Request,
+    place: Place,
+) -> tuple[Names, tuple[str, str] | None]:
+    """Return how the names are served, and the archive that serves those that need one."""
+
+    def serve() -> Names:
+        return _naming.serve(library.binary.functions, families, scheme, library.families)
+
+    folder = os.path.join(place.folder, "lib")
+    parts = (repr(families), repr(library.families), repr(scheme), request.visibility)
+    key = ("served", *library.files, interface, *parts, folder)
+    known = _memo.recall(*key)
+    if known is not None:
+        archive = known["archive"]
+        if archive is None or os.path.isfile(os.path.join(folder, f"lib{archive}.a")):
+            later = _naming.LaterNames(
+                scheme=scheme, standard=known["standard"], offer=lambda: serve().offered
+            )
+            return later, None if archive is None else (folder, archive)
+    stamps = [_memo.stamp(path) for path in library.files]
+    names = serve()
+    aliases = names.aliases
+    alias = _archive(library, interface, aliases, request, place) if aliases else None
+    value = {"standard": names.standard, "archive": alias and alias[1]}
+    _memo.remember(value, stamps, *key)
+    return names, alias
+
+
 def _archive(
     library: Library, interface: str, aliases: dict[str, str], request: Request, place: Place
 ) -> tuple[str, str]:
+    from blaswheel import _alias
+
     machine = library.binary.machine
     name = _alias.name(
         aliases, machine, visibility=request.visibility, stem=_stem(library, interface)
@@ -370,7 +409,7 @@ def _generated_headers(
         return ()
     if place.is_cache:
         # By what it is made from: the provider's headers as they are now, and the names.
-        parts = [_headers.FORMAT, interface, names.scheme.prefix, names.scheme.suffix]
+        parts = [HEADERS_FORMAT, interface, names.scheme.prefix, names.scheme.suffix]
         parts += sorted({f"{f.api} {f.prefix} {f.suffix}" for f in library.families})
         parts.append(library.vendor.width_macro or "")
         for folder in library.include_dirs:
@@ -385,6 +424,8 @@ def _generated_headers(
         usual = names.scheme == _naming.scheme(interface)
         own = "" if usual else f"-{_files.digest(names.scheme.prefix, names.scheme.suffix)}"
         folder = os.path.join(place.folder, "include", f"{interface}{own}")
+    from blaswheel import _headers
+
     headers = _headers.generate(
         library.include_dirs,
         names,

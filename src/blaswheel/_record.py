@@ -49,7 +49,7 @@ class Record:
         raise AttributeError(f"{type(self).__name__} is immutable")
 
     def _values(self) -> tuple[Any, ...]:
-        return tuple(self.__dict__[name] for name in self._fields)
+        return tuple(getattr(self, name) for name in self._fields)
 
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
@@ -60,9 +60,9 @@ class Record:
         return hash(self._values())
 
     def __repr__(self) -> str:
-        inner = ", ".join(f"{name}={self.__dict__[name]!r}" for name in self._fields)
+        inner = ", ".join(f"{name}={getattr(self, name)!r}" for name in self._fields)
         return f"{type(self).__name__}({inner})"
 
     def replace(self, **changes: Any) -> Self:
         """Return a copy with the given fields changed."""
-        return type(self)(**{**{name: self.__dict__[name] for name in self._fields}, **changes})
+        return type(self)(**{**{name: getattr(self, name) for name in self._fields}, **changes})

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_left
 
-from blaswheel import _elf, _routines
+from blaswheel import _routines
 from blaswheel._record import Record
 
 TYPE_CHECKING = False
@@ -350,6 +350,8 @@ def _part(file: BinaryIO, begin: int, end: int) -> bytes:
 def _ranges(path: str, file: BinaryIO, vendor: Vendor) -> list[tuple[int, int]]:
     magic = _part(file, 0, 8)
     if magic[:4] == b"\x7fELF":
+        from blaswheel import _elf
+
         return _elf.constant_ranges(path)
     if magic.startswith((b"!<arch>", b"!<thin>")):
         from blaswheel import _ar

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from blaswheel import _consumers, _pc
+from blaswheel import _consumers, _memo, _pc
 from blaswheel._commands._options import say
 
 TYPE_CHECKING = False
@@ -118,18 +118,31 @@ def clashes(chosen: Sequence[Library], environment: Environment) -> list[str]:
             if other.provider == one.provider and other.implementation == one.implementation:
                 # Layers of one library, of which a program links one or the other.
                 continue
-            shared = set(one.binary.functions) & set(other.binary.functions)
-            reached = {*one.binary.interposable, *other.binary.interposable}
-            # Names of routines say more than those of a compiler's modules (__la_xisnan_MOD_...).
-            taken = sorted(shared & reached, key=lambda name: (name.startswith("_"), name))
-            if taken:
+            count, examples = _taken_over(one, other)
+            if count:
                 told.add(pair)
                 found.append(
-                    f"{one.title} and {other.title} both export {len(taken)} names that they call "
-                    f"through their own PLT ({', '.join(taken[:2])}, ...): linked into one "
+                    f"{one.title} and {other.title} both export {count} names that they call "
+                    f"through their own PLT ({', '.join(examples)}, ...): linked into one "
                     "program, one crashes the other; --isolate prevents it"
                 )
     return found
+
+
+def _taken_over(one: Library, other: Library) -> tuple[int, tuple[str, ...]]:
+    """Return how many names of two libraries one takes over from the other, and two of them."""
+    files = (*one.files, *other.files)
+    known: tuple[int, tuple[str, ...]] | None = _memo.recall("clash", *files)
+    if known is not None:
+        return known
+    stamps = [_memo.stamp(path) for path in files]
+    shared = set(one.binary.functions) & set(other.binary.functions)
+    reached = {*one.binary.interposable, *other.binary.interposable}
+    # Names of routines say more than those of a compiler's modules (__la_xisnan_MOD_...).
+    taken = sorted(shared & reached, key=lambda name: (name.startswith("_"), name))
+    answer = (len(taken), tuple(taken[:2]))
+    _memo.remember(answer, stamps, "clash", *files)
+    return answer
 
 
 def shadow(folder: str, *, native: bool) -> None:

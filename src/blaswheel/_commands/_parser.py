@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 
 from blaswheel._errors import UsageError
@@ -17,6 +18,24 @@ if TYPE_CHECKING:
 MAY_BE_EMPTY = ("symbol_prefix", "symbol_suffix")
 
 
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """As wide as the terminal; asking for that by itself, argparse loads all of `shutil`."""
+
+    def __init__(self, prog: str, width: int | None = None) -> None:
+        super().__init__(prog, width=width or _columns() - 2)
+
+
+def _columns() -> int:
+    try:
+        return int(os.environ["COLUMNS"])
+    except (KeyError, ValueError):
+        pass
+    try:
+        return os.get_terminal_size(1).columns or 80
+    except OSError:
+        return 80
+
+
 class Parser(argparse.ArgumentParser):
     """Say what is wrong in one line and what to do in another; don't swallow failed writes."""
 
@@ -25,7 +44,7 @@ class Parser(argparse.ArgumentParser):
             prog=prog,
             description=description,
             epilog=epilog,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            formatter_class=_Formatter,
             allow_abbrev=False,
         )
 
