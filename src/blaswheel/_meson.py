@@ -12,10 +12,11 @@ from __future__ import annotations
 import os
 import sys
 
-from blaswheel import _files, _naming, _offer, _pc, _select, _set, _verify
+from blaswheel import _files, _naming, _offer, _pc, _project, _select, _set, _verify
 from blaswheel._commands import _options
 from blaswheel._errors import BlaswheelError
 from blaswheel._offer import Place
+from blaswheel._project import Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -71,6 +72,8 @@ class Asked:
         self.threading = None
         self.alias_visibility = "hidden"
         self.isolate = False
+        #: of the project that has the subproject, the weakest word
+        self.project = _project.of_folder(values["project"]) if "project" in values else Settings()
 
 
 class _AsIs(_pc.Paths):
@@ -112,6 +115,8 @@ def _lines(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
             "run blaswheel meson again",
         )
     options: Namespace = Asked(values)  # type: ignore[assignment]
+    if options.project:
+        yield "message", f"using [tool.blaswheel] of pyproject.toml: {options.project}"
     request = _options.request(options, "origin")
     asked = _options.asked(options)
     libraries = _fitting(asked.environment.libraries, machine)

@@ -237,6 +237,24 @@ def test_variables_of_the_environment(venv: Venv, tmp_path: Path) -> None:
     )
 
 
+def test_settings_of_the_project(venv: Venv, tmp_path: Path) -> None:
+    lines = ["d = dependency('blas')", "message(d.get_variable('symbol_suffix'))"]
+    project = consumer(venv, tmp_path / "project", *lines)
+    (project / "pyproject.toml").write_text('[tool.blaswheel]\nsymbol-suffix = "_mine"\n')
+    meson = Mesoner(venv)
+    done = meson("setup", project / "a", project)
+    assert messages(done.stdout)[0] == (
+        "using [tool.blaswheel] of pyproject.toml: symbol-suffix = '_mine'"
+    )
+    assert messages(done.stdout)[-1] == "_mine"
+    done = meson("setup", "-Dblaswheel:symbol-suffix=_yours", project / "b", project)
+    assert messages(done.stdout)[-1] == "_yours"
+    (project / "pyproject.toml").write_text('[tool.blaswheel]\ninterfaces = "lp64"\n')
+    done = meson("setup", project / "c", project, check=False)
+    assert done.returncode == 1
+    assert re.search("ERROR: Problem encountered: .*interfaces", done.stdout)
+
+
 def test_a_shared_library_is_all_there_is_for_static(venv: Venv, tmp_path: Path) -> None:
     project = consumer(venv, tmp_path / "project", "dependency('blas', static: true)")
     done = Mesoner(venv)("setup", project / "build", project)
