@@ -168,8 +168,10 @@ def _looked_for() -> list[dict[str, Any]]:
     import json
     import subprocess
 
-    table = _project.tables().get("tool", {}).get("meson-python", {})
-    meson = os.environ.get("MESON") or table.get("meson") or "meson"
+    tool = _project.tables().get("tool")
+    table = tool.get("meson-python") if isinstance(tool, dict) else None
+    named = table.get("meson") if isinstance(table, dict) else None
+    meson = os.environ.get("MESON") or (named if isinstance(named, str) else "meson")
     command = [sys.executable, meson] if meson.endswith(".py") else [meson]
     try:
         answer = subprocess.run(
