@@ -1,0 +1,272 @@
+"""MKL as pip installs it: layers without development links, in the data scheme."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.support import Venv, Wheels
+from tests.vendors.programs import both_run, flags
+
+MODELS = ("seq", "iomp", "gomp", "tbb")
+PLAIN = ("blas", "cblas", "lapack", "lapacke")
+#: All that a build needs, by release of MKL: the OpenMP and TBB packages have their own numbers.
+GENERATIONS = {
+    "2021.4.0": ("2021.4.0", "2021.4.0"),
+    "2023.2.0": ("2023.2.0", "2021.10.0"),
+    "2024.2.2": ("2024.2.1", "2021.13.1"),
+    "2025.3.1": ("2025.3.3", "2022.3.1"),
+    "2026.2.0": ("2026.2.0", "2023.2.0"),
+}
+NEWEST = "2026.2.0"
+
+
+def specs(version: str) -> list[str]:
+    openmp, tbb = GENERATIONS[version]
+    return [
+        f"mkl=={version}",
+        f"mkl-devel=={version}",
+        f"mkl-include=={version}",
+        f"intel-openmp=={openmp}",
+        f"tbb=={tbb}",
+    ]
+
+
+class Mkl(NamedTuple):
+    """An environment with MKL and blaswheel, and the set of files that was written for it."""
+
+    version: str
+    venv: Venv
+    folder: Path
+
+    @property
+    def lib(self) -> Path:
+        return self.venv.path / "lib"
+
+    def environ(self) -> dict[str, str]:
+        return {"LD_LIBRARY_PATH": str(self.lib), "MKL_NUM_THREADS": "2"}
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        pytest.param(version, marks=() if version == NEWEST else pytest.mark.full)
+        for version in GENERATIONS
+    ],
+)
+def mkl(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    wheels: Wheels,
+    blaswheel_wheel: Path,
+) -> Mkl:
+    made = Venv(tmp_path_factory.mktemp("mkl") / "venv")
+    version = request.param
+    files = map(wheels.fetch, specs(version))
+    made.pip_install("--no-index", "--no-deps", blaswheel_wheel, *files)
+    folder = tmp_path_factory.mktemp("set") / "pc"
+    made.run("blaswheel", "pc", "--dir", folder, "--check-link")
+    return Mkl(version, made, folder)
+
+
+def test_every_model_is_a_library(mkl: Mkl) -> None:
+    listed = json.loads(mkl.venv.run("blaswheel", "list", "--json").stdout)["libraries"]
+    found = {
+        (one["interface"], one["threading"]): one
+        for one in listed
+        if one["linkable"] and "mkl_gf" not in one["path"]
+    }
+    assert set(found) == {(width, model) for width in ("lp64", "ilp64") for model in MODELS} | {
+        ("lp64", "sdl")
+    }
+    names = [Path(part).name.partition(".so")[0] for part in found["lp64", "iomp"]["parts"]]
+    assert names == ["libmkl_intel_lp64", "libmkl_intel_thread", "libmkl_core", "libiomp5"]
+    assert "parts" not in found["lp64", "sdl"]
+    table = mkl.venv.run("blaswheel", "list").stdout
+    assert "mkl (iomp)" in table and "mkl (sdl)" in table
+
+
+def test_the_set_has_a_file_per_model(mkl: Mkl) -> None:
+    written = {path.stem for path in mkl.folder.glob("*.pc")}
+    assert written == {
+        *PLAIN,
+        *(f"{name}64" for name in PLAIN),
+        *(f"mkl-dynamic-{width}-{model}" for width in ("lp64", "ilp64") for model in MODELS),
+        "mkl-sdl",
+    }
+
+
+@pytest.mark.tool("gcc", "gfortran", "pkg-config")
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize(("width", "bits"), [("lp64", 32), ("ilp64", 64)])
+def test_programs_of_a_model(mkl: Mkl, tmp_path: Path, model: str, width: str, bits: int) -> None:
+    name = f"mkl-dynamic-{width}-{model}"
+    both_run(mkl.venv, tmp_path, mkl.folder, name, bits=bits, environ=mkl.environ())
+    libs = flags(mkl.venv, mkl.folder, name)[1]
+    assert next(word for word in libs if word.startswith("-lmkl")) == f"-lmkl_intel_{width}"
+    assert "-lmkl_rt" not in libs
+
+
+@pytest.mark.tool("gcc", "gfortran", "pkg-config")
+def test_programs_of_the_plain_set_and_the_single_library(mkl: Mkl, tmp_path: Path) -> None:
+    environ = mkl.environ()
+    both_run(mkl.venv, tmp_path, mkl.folder, *PLAIN, bits=32, environ=environ)
+    wide = [f"{name}64" for name in PLAIN]
+    both_run(mkl.venv, tmp_path, mkl.folder, *wide, bits=64, suffix="64_", environ=environ)
+    both_run(mkl.venv, tmp_path, mkl.folder, "mkl-sdl", bits=32, environ=environ)
+    # The header of MKL's own name, as its documentation has it.
+    source = tmp_path / "own.c"
+    source.write_text(
+        "#include <mkl.h>\n#include <stdio.h>\n"
+        'int main(void) { double x[2] = {3, 4}; printf("%zu %g\\n", sizeof(MKL_INT), '
+        "cblas_dnrm2(2, x, 1)); return 0; }\n"
+    )
+    for name, size in (("mkl-dynamic-lp64-seq", 4), ("mkl-dynamic-ilp64-seq", 8)):
+        cflags, libs = flags(mkl.venv, mkl.folder, name)
+        mkl.venv.run("gcc", *cflags, source, "-o", tmp_path / "own", *libs)
+        assert mkl.venv.run(tmp_path / "own", environ=environ).stdout == f"{size} 5\n"
+
+
+@pytest.mark.tool("gcc", "gfortran", "pkg-config")
+@pytest.mark.parametrize("model", MODELS)
+def test_run_paths_reach_what_other_wheels_have(mkl: Mkl, tmp_path: Path, model: str) -> None:
+    """libiomp5 and libtbb are in wheels of their own, and no file of MKL has a run path."""
+    folder = tmp_path / "pc"
+    options = ("--runtime", "absolute", "--threading", model)
+    mkl.venv.run("blaswheel", "pc", "--dir", folder, *options)
+    assert {path.stem for path in folder.glob("mkl-*.pc")} == {
+        f"mkl-dynamic-{width}-{model}" for width in ("lp64", "ilp64")
+    }
+    both_run(mkl.venv, tmp_path, folder, *PLAIN, bits=32)
+    both_run(mkl.venv, tmp_path, folder, f"mkl-dynamic-ilp64-{model}", bits=64)
+
+
+@pytest.mark.tool("gcc", "pkg-config")
+@pytest.mark.parametrize("model", ["iomp", "tbb"])
+def test_an_extension_module_reaches_the_data_scheme(mkl: Mkl, tmp_path: Path, model: str) -> None:
+    """``PREFIX/lib`` from a package in ``PREFIX/lib/python3.x/site-packages``."""
+    folder = tmp_path / "pc"
+    options = ("--runtime", "origin", "--depth", "1", "--threading", model)
+    mkl.venv.run("blaswheel", "pc", "--dir", folder, *options)
+    _, libs = flags(mkl.venv, folder, "cblas")
+    source = tmp_path / "dot.c"
+    source.write_text(
+        "double cblas_ddot(int, const double *, int, const double *, int);\n"
+        "double dot(void) { const double x[2] = {3, 4}; return cblas_ddot(2, x, 1, x, 1); }\n"
+    )
+    package = mkl.venv.site_packages / f"dot_{model}"
+    package.mkdir(exist_ok=True)
+    built = package / "libdot.so"
+    mkl.venv.run("gcc", "-shared", "-fPIC", source, "-o", built, *libs)
+    code = "import ctypes; dot = ctypes.CDLL({!r}).dot; dot.restype = ctypes.c_double; print(dot())"
+    assert mkl.venv.run("python", "-c", code.format(str(built))).stdout == "25.0\n"
+    shutil.rmtree(package)
+
+
+@pytest.mark.tool("gcc", "pkg-config")
+@pytest.mark.parametrize("order", [("cblas", "cblas64"), ("cblas64", "cblas")])
+def test_both_widths_in_one_program(mkl: Mkl, tmp_path: Path, order: tuple[str, str]) -> None:
+    if mkl.version == "2021.4.0":
+        # Before 2022 no name of MKL says 64: the layers have the same names for both widths.
+        assert "-lmkl_intel_ilp64" in flags(mkl.venv, mkl.folder, "cblas64")[1]
+        return
+    source = tmp_path / "both.c"
+    source.write_text(
+        "#include <stdio.h>\n"
+        "double cblas_ddot(int, const double *, int, const double *, int);\n"
+        "double cblas_ddot64_(long, const double *, long, const double *, long);\n"
+        "double ddot_(int *, double *, int *, double *, int *);\n"
+        "double ddot_64_(long *, double *, long *, double *, long *);\n"
+        "int main(void) { double x[2] = {3, 4};\n"
+        "  int n[2] = {2, -1}, i[2] = {1, -1}; long m = 2, j = 1;\n"
+        '  printf("%g %g %g %g\\n", cblas_ddot(2, x, 1, x, 1), cblas_ddot64_(2, x, 1, x, 1),\n'
+        "         ddot_(n, x, i, x, i), ddot_64_(&m, x, &j, x, &j)); return 0; }\n"
+    )
+    _, libs = flags(mkl.venv, mkl.folder, *order)
+    mkl.venv.run("gcc", source, "-o", tmp_path / "both", *libs)
+    assert mkl.venv.run(tmp_path / "both", environ=mkl.environ()).stdout == "25 25 25 25\n"
+
+
+def test_the_single_library_is_taken_only_when_asked_for(mkl: Mkl) -> None:
+    for options in ((), ("mkl",), ("--provider", "mkl")):
+        text = mkl.venv.run("blaswheel", "pc", *options).stdout
+        assert "-lmkl_core" in text and "-lmkl_rt" not in text
+    for options in (("mkl_rt",), ("--threading", "sdl")):
+        text = mkl.venv.run("blaswheel", "pc", *options).stdout
+        assert "-lmkl_rt" in text and "-lmkl_core" not in text
+        assert "Description: Intel oneMKL (LP64: 32-bit integers, sdl)\n" in text
+
+
+def test_show_tells_what_scipy_needs(mkl: Mkl) -> None:
+    shown = mkl.venv.run("blaswheel", "show", "mkl").stdout
+    assert "through a hidden argument: SciPy needs -Duse-g77-abi=true" in shown
+    advice = mkl.venv.run("blaswheel", "show", "mkl", "--for", "scipy").stdout.splitlines()[0]
+    name = "mkl-dynamic-lp64-iomp"
+    assert advice == f"-Dblas={name} -Dlapack={name} -Duse-g77-abi=true"
+
+
+@pytest.mark.parametrize("model", [*MODELS, "sdl"])
+def test_verify_loads_all_layers(mkl: Mkl, model: str) -> None:
+    done = mkl.venv.run("blaswheel", "verify", "mkl", "--threading", model)
+    assert done.stdout.splitlines()[-1].startswith(f"ok: mkl {mkl.version} lp64 *")
+
+
+def test_a_path_stands_for_the_layers_around_it(mkl: Mkl, tmp_path: Path) -> None:
+    path = next(mkl.lib.glob("libmkl_intel_ilp64.so.*"))
+    text = mkl.venv.run("blaswheel", "pc", path, "--threading", "seq").stdout
+    assert "-lmkl_intel_ilp64 -lmkl_sequential -lmkl_core" in text
+    assert "interface=ilp64\n" in text
+    core = next(mkl.lib.glob("libmkl_core.so.*"))
+    refused = mkl.venv.run("blaswheel", "show", mkl.lib / "libiomp5.so", check=False)
+    assert "is no BLAS" in refused.stderr
+    assert "libmkl_intel_lp64" in mkl.venv.run("blaswheel", "show", core).stdout
+
+
+def test_there_is_no_isolated_copy_of_layers(mkl: Mkl, tmp_path: Path) -> None:
+    done = mkl.venv.run("blaswheel", "isolate", "mkl", "-o", tmp_path / "copy.so", check=False)
+    assert done.returncode == 1
+    assert "is made of 4 files" in done.stderr
+    assert not (tmp_path / "copy.so").exists()
+
+
+class Part(NamedTuple):
+    without: str
+    complaint: str
+
+
+@pytest.fixture
+def partly(venv: Callable[..., Venv], wheels: Wheels, blaswheel_wheel: Path) -> Callable[..., Venv]:
+    def make(without: str) -> Venv:
+        made = venv()
+        files = [wheels.fetch(spec) for spec in specs(NEWEST) if not spec.startswith(without)]
+        made.pip_install("--no-index", "--no-deps", blaswheel_wheel, *files)
+        return made
+
+    return make
+
+
+def test_without_headers_the_package_is_named(partly: Callable[..., Venv]) -> None:
+    venv = partly("mkl-include")
+    done = venv.run("blaswheel", "pc", "--no-verify")
+    assert "its headers are in the package mkl-include, which is not here" in done.stderr
+    assert "pip install mkl-include" in done.stderr
+    assert "-I" not in done.stdout
+    assert "headers-missing" in venv.run("blaswheel", "show", "mkl").stdout
+
+
+def test_without_its_threading_library_a_model_is_not_linkable(
+    partly: Callable[..., Venv],
+) -> None:
+    venv = partly("intel-openmp")
+    done = venv.run("blaswheel", "pc", "--threading", "iomp", check=False)
+    assert done.returncode == 1
+    assert "libiomp5 is not here, which mkl_intel_thread calls: pip install intel-openmp" in (
+        done.stderr
+    )
+    # What is left is chosen in the documented order.
+    assert "-lmkl_gnu_thread" in venv.run("blaswheel", "pc", "--no-verify").stdout
