@@ -127,7 +127,11 @@ class Library(_library.Library):
 
 
 def find_all(
-    *, root: str | None = None, python: str | None = None, system: bool = False
+    *,
+    root: str | None = None,
+    python: str | None = None,
+    system: bool = False,
+    platform: str | None = None,
 ) -> list[Library]:
     """Return every BLAS library of an environment, those that can't be linked against included.
 
@@ -136,18 +140,21 @@ def find_all(
     Parameters
     ----------
     root : str, optional
-        A foreign site-packages or an unpacked wheel, instead of this environment.
+        A foreign site-packages, a wheel (unpacked or not) or a folder of wheels, instead of this
+        environment.
     python : str, optional
         Another interpreter, whose environment is looked into.
     system : bool
         Also the libraries of this system.
+    platform : str, optional
+        The platform tag by which wheels and libraries of `root` are picked.
 
     Raises
     ------
     BlaswheelError
         If there is no such folder or interpreter.
     """
-    found = sorted(_survey(root, python, system).libraries, key=_select.rank)
+    found = sorted(_survey(root, python, system, platform).libraries, key=_select.rank)
     return [_public(library) for library in found]
 
 
@@ -159,6 +166,7 @@ def find(
     root: str | None = None,
     python: str | None = None,
     system: bool = False,
+    platform: str | None = None,
 ) -> Library:
     """Return the one library that ``blaswheel pc`` would choose.
 
@@ -170,7 +178,7 @@ def find(
         By default what ``BLASWHEEL_INTERFACE`` says, else LP64 if it is there.
     provider : str, optional
         ``NAME`` or ``NAME==VERSION``; the environment variable ``BLASWHEEL_PROVIDER`` counts too.
-    root, python : str, optional
+    root, python, platform : str, optional
         As for `find_all`.
     system : bool
         Whether a library of the system will do where no wheel has one; ``BLASWHEEL_PREFER=system``
@@ -193,16 +201,20 @@ def find(
     wish = _select.wish(library, provider, wanted, os.environ)
     prefer_system = os.environ.get("BLASWHEEL_PREFER") == "system"
     wish = wish.replace(prefer_system=prefer_system)
-    environment = _survey(root, python, system or (prefer_system and root is None))
+    environment = _survey(root, python, system or (prefer_system and root is None), platform)
     if wish.library and _select.is_path(wish.library):
         environment = _environment.including(wish.library, environment)
     return _public(_select.choose(environment.libraries, wish, environment.problems).library)
 
 
-def _survey(root: str | None, python: str | None, system: bool) -> _environment.Environment:
+def _survey(
+    root: str | None, python: str | None, system: bool, platform: str | None
+) -> _environment.Environment:
     if root is not None and system:
         raise UsageError("root is a foreign folder, system is this machine", "give one of them")
-    return _environment.survey(root, python, system=system)
+    if platform is not None and root is None:
+        raise UsageError("platform picks among what root has", "give root too")
+    return _environment.survey(root, python, system=system, platform=platform)
 
 
 def _public(library: _library.Library) -> Library:

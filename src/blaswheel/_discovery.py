@@ -79,15 +79,20 @@ def normalised(name: str) -> str:
     return "-".join(filter(None, name.lower().replace("_", "-").replace(".", "-").split("-")))
 
 
-def search_path(root: str | None = None, python: str | None = None) -> tuple[str, ...]:
+def search_path(
+    root: str | None = None, python: str | None = None, platform: str | None = None
+) -> tuple[str, ...]:
     """Return the folders to look for distributions in.
 
     Parameters
     ----------
     root : str, optional
-        A foreign site-packages, an unpacked wheel, or the prefix of an environment.
+        A foreign site-packages, an unpacked wheel, the prefix of an environment, a wheel, or a
+        folder with wheels.
     python : str, optional
         Another interpreter, asked for its ``sys.path``.
+    platform : str, optional
+        The platform tag by which wheels of `root` are picked.
 
     Raises
     ------
@@ -95,7 +100,7 @@ def search_path(root: str | None = None, python: str | None = None) -> tuple[str
         If there is no such folder or interpreter, or `root` holds no distribution.
     """
     if root is not None:
-        return (_root_folder(root),)
+        return (_root_folder(root, platform),)
     path = sys.path if python is None else _path_of(python)
     return tuple(
         dict.fromkeys(
@@ -134,11 +139,13 @@ def zipped(path: Sequence[str]) -> Iterator[tuple[Distribution, str]]:
                     yield distribution, member
 
 
-def _root_folder(root: str) -> str:
+def _root_folder(root: str, platform: str | None) -> str:
     if not os.path.isdir(root):
-        what = "not a folder" if os.path.exists(root) else "no such folder"
+        if root.endswith(".whl") and os.path.isfile(root):
+            return _unpacked([root], platform)
+        what = "neither a folder nor a wheel" if os.path.exists(root) else "no such file or folder"
         raise BlaswheelError(
-            f"--root {root}: {what}", "give a site-packages folder or an unpacked wheel"
+            f"--root {root}: {what}", "give a site-packages folder, a wheel, or a folder of wheels"
         )
     candidates = [root]
     for lib in ("lib", "lib64"):
@@ -153,10 +160,19 @@ def _root_folder(root: str) -> str:
     for folder in candidates:
         if os.path.isdir(folder) and any(name.endswith(".dist-info") for name in _names(folder)):
             return os.path.abspath(folder)
+    wheels = [os.path.join(root, name) for name in sorted(_names(root)) if name.endswith(".whl")]
+    if wheels:
+        return _unpacked(wheels, platform)
     raise BlaswheelError(
-        f"--root {root}: holds no installed distribution (no *.dist-info folder)",
-        "give a site-packages folder, the prefix of an environment, or an unpacked wheel",
+        f"--root {root}: holds no installed distribution (no *.dist-info folder) and no wheel",
+        "give a site-packages folder, the prefix of an environment, a wheel, or a folder of wheels",
     )
+
+
+def _unpacked(wheels: Sequence[str], platform: str | None) -> str:
+    from blaswheel import _roots
+
+    return os.path.join(_roots.prefix(wheels, platform), _roots.SITE)
 
 
 #: Imports what is built in only: a module in the current folder could stand for any other.

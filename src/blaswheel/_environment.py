@@ -31,7 +31,11 @@ class Environment(Record):
 
 
 def survey(
-    root: str | None = None, python: str | None = None, *, system: bool = False
+    root: str | None = None,
+    python: str | None = None,
+    *,
+    system: bool = False,
+    platform: str | None = None,
 ) -> Environment:
     """Find every BLAS library of an environment, running nothing and loading nothing.
 
@@ -41,8 +45,17 @@ def survey(
         As for `blaswheel._discovery.search_path`.
     system : bool
         Also those of the system.
+    platform : str, optional
+        A platform tag: only the libraries of `root` that are for it, and wheels by it.
     """
-    path = _discovery.search_path(root, python)
+    found = _survey(root, python, system, platform)
+    return found if platform is None else _of_platform(found, platform)
+
+
+def _survey(
+    root: str | None, python: str | None, system: bool, platform: str | None
+) -> Environment:
+    path = _discovery.search_path(root, python, platform)
     key = ("environment", str(root is None), *path)
     lists = _discovery.stamps(path)
     known = None if system else _memo.recall(*key)
@@ -55,6 +68,24 @@ def survey(
         value = {"lists": lists, "libraries": seen.libraries}
         _memo.remember(value, _stamps(seen), *key)
     return Environment(libraries=seen.libraries, problems=seen.problems)
+
+
+def _of_platform(environment: Environment, tag: str) -> Environment:
+    """Leave out the libraries of other platforms, and say so where nothing else is there."""
+    from blaswheel import _roots
+
+    kind, machine = _roots.machine_of(_roots.platform(tag))
+    fit = []
+    problems = list(environment.problems)
+    for library in environment.libraries:
+        binary = library.binary
+        if binary.format in (kind, "ar") and machine in (binary.machine, *binary.machines):
+            fit.append(library)
+        else:
+            problems.append(
+                f"{library.title} is for {binary.machine} ({binary.format}), not for {tag}"
+            )
+    return Environment(libraries=tuple(fit), problems=tuple(dict.fromkeys(problems)))
 
 
 def _stamps(seen: Seen) -> Iterator[_memo.Stamp]:

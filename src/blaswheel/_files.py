@@ -10,7 +10,7 @@ from blaswheel._errors import BlaswheelError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 
 def cache_dir(environ: Mapping[str, str] = os.environ) -> str:
@@ -110,6 +110,25 @@ def write_folder_atomically(folder: str, files: Mapping[str, bytes]) -> None:
     BlaswheelError
         If it can't be written; nothing is left behind.
     """
+
+    def fill(into: str) -> None:
+        for name, content in files.items():
+            with open(os.path.join(into, name), "wb") as file:
+                file.write(content)
+
+    fill_folder_atomically(folder, fill)
+
+
+def fill_folder_atomically(folder: str, fill: Callable[[str], None]) -> None:
+    """Create ``folder`` at once with what ``fill`` puts into the empty folder that it is given.
+
+    A folder that exists is left as it is.
+
+    Raises
+    ------
+    BlaswheelError
+        If it can't be written; nothing is left behind.
+    """
     import tempfile
 
     parent = os.path.dirname(os.path.abspath(folder))
@@ -118,9 +137,7 @@ def write_folder_atomically(folder: str, files: Mapping[str, bytes]) -> None:
         os.makedirs(parent, exist_ok=True)
         temporary = tempfile.mkdtemp(prefix=".", suffix=".tmp", dir=parent)
         os.chmod(temporary, 0o755)
-        for name, content in files.items():
-            with open(os.path.join(temporary, name), "wb") as file:
-                file.write(content)
+        fill(temporary)
         try:
             os.rename(temporary, folder)
         except OSError:

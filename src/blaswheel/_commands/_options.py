@@ -28,7 +28,14 @@ def add_place(parser: ArgumentParser) -> None:
     group.add_argument(
         "--root",
         metavar="DIR",
-        help="a foreign site-packages or an unpacked wheel, instead of this environment",
+        help="a foreign site-packages, a wheel (unpacked or not), or a folder of wheels, instead "
+        "of this environment",
+    )
+    group.add_argument(
+        "--platform",
+        metavar="TAG",
+        help="with --root: the platform whose wheel or library is meant (linux_aarch64, "
+        "macosx_11_0_arm64, win_amd64)",
     )
     group.add_argument(
         "--system",
@@ -127,8 +134,14 @@ def survey(options: Namespace) -> Environment:
         raise UsageError(
             "--root looks into a foreign folder, --system at this machine", "give one of them"
         )
+    if options.platform is not None and options.root is None:
+        raise UsageError(
+            "--platform picks among what --root has", "add --root DIR, or leave --platform out"
+        )
     system = options.root is None and (options.system or prefers_system())
-    return _environment.survey(options.root, options.python, system=system)
+    return _environment.survey(
+        options.root, options.python, system=system, platform=options.platform
+    )
 
 
 def prefers_system() -> bool:

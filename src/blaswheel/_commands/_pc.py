@@ -6,7 +6,7 @@ import os
 
 from blaswheel import _files, _offer, _pc, _select, _set
 from blaswheel._commands import _advice, _called, _options
-from blaswheel._errors import BlaswheelError, UsageError
+from blaswheel._errors import UsageError
 from blaswheel._offer import Place
 
 TYPE_CHECKING = False
@@ -25,6 +25,7 @@ EXAMPLE = """examples:
   blaswheel pc > openblas.pc
   blaswheel pc --interface ilp64 -o pc/openblas64.pc
   blaswheel pc --dir pc && PKG_CONFIG_PATH=pc meson setup build
+  blaswheel pc --root wheels --platform linux_aarch64 --dir pc --cross-file blas.ini
 """
 
 
@@ -46,6 +47,11 @@ def configure(parser: ArgumentParser) -> None:
         "(--runtime is then origin by default)",
     )
     group.add_argument(
+        "--cross-file",
+        metavar="FILE",
+        help="with --dir: also write the lines of a Meson cross file for it, for a cross build",
+    )
+    group.add_argument(
         "--relocatable",
         action="store_true",
         help="with -o or --dir: paths relative to the file, archive and headers beside it",
@@ -63,7 +69,8 @@ def configure(parser: ArgumentParser) -> None:
 def run(options: Namespace) -> int:
     """Print or write what is asked for."""
     _check_usage(options)
-    request = _options.request(options, "origin" if options.native_file else "link")
+    for_meson = bool(options.native_file or options.cross_file)
+    request = _options.request(options, "origin" if for_meson else "link")
     asked = _options.asked(options)
     environment = asked.environment
     if options.dir is not None:
@@ -82,7 +89,7 @@ def run(options: Namespace) -> int:
         environment,
         options.consumer,
         options.dir,
-        for_meson=options.native_file is not None,
+        for_meson=for_meson,
     )
     if options.dir is not None:
         _advice.shadow(options.dir, native=request.native)
@@ -90,6 +97,7 @@ def run(options: Namespace) -> int:
 
 
 def _write_set(choices: list[Choice], request: Request, options: Namespace) -> tuple[Offer, ...]:
+    texts = _machine_files_of(options)
     written = _set.write(
         options.dir,
         choices,
@@ -99,10 +107,27 @@ def _write_set(choices: list[Choice], request: Request, options: Namespace) -> t
         sysroot=_options.sysroot(),
         check=_check(options),
     )
-    if options.native_file is not None:
-        text = _native_file(os.path.abspath(options.dir))
-        _files.write_atomically(options.native_file, text.encode("utf-8", "surrogateescape"))
+    for path, text in texts.items():
+        _files.write_atomically(path, text.encode("utf-8", "surrogateescape"))
     return written.offers
+
+
+def _machine_files_of(options: Namespace) -> dict[str, str]:
+    """Return the Meson machine files that are asked for: path to text."""
+    texts: dict[str, str] = {}
+    if options.native_file is None and options.cross_file is None:
+        return texts
+    from blaswheel import _machine_files
+
+    folder = os.path.abspath(options.dir)
+    if options.native_file is not None:
+        texts[options.native_file] = _machine_files.native(folder)
+    if options.cross_file is not None:
+        from blaswheel import _pkgconfig
+
+        program = _pkgconfig.working(os.environ)
+        texts[options.cross_file] = _machine_files.cross(folder, program)
+    return texts
 
 
 def _write_one(choices: list[Choice], request: Request, options: Namespace) -> tuple[Offer, ...]:
@@ -153,16 +178,6 @@ def _check_usage(options: Namespace) -> None:
             "--relocatable writes paths relative to the file, and stdout is no file",
             "add -o FILE or --dir DIR",
         )
-    if options.native_file is not None and options.dir is None:
-        raise UsageError("--native-file is for a set of files", "add --dir DIR")
-
-
-def _native_file(folder: str) -> str:
-    # Meson knows no escapes in these files: a quote can't be written, a backslash is one.
-    plain = _files.plain_path(folder).replace(os.sep, "/")
-    if "'" in plain:
-        raise BlaswheelError(
-            f"{folder}: a Meson native file can't name a path with a quote",
-            "choose another folder for --dir",
-        )
-    return f"[built-in options]\npkg_config_path = ['{plain}']\n"
+    for name in ("native", "cross"):
+        if getattr(options, f"{name}_file") is not None and options.dir is None:
+            raise UsageError(f"--{name}-file is for a set of files", "add --dir DIR")
