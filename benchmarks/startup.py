@@ -1,78 +1,135 @@
-"""Whole processes beside each other: what ``blaswheel pc`` adds to a configure step.
-
-Runs every command in turn, A B C A B C, and prints each one's median and its median ratio to a bare
-interpreter's in the same round. Needs an environment with blaswheel and scipy-openblas64; a peer
-that is not there is named.
-"""
+"""Whole processes: what ``blaswheel pc`` adds to a configure step, at any size of environment."""
 
 from __future__ import annotations
 
-import argparse
-import os
-import platform
 import shutil
-import statistics
-import subprocess
 import sys
-import time
+import tempfile
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
-SCRIPTS = Path(sys.executable).parent
+from benchmarks.measure import SCRIPTS, Row, absent, by_turns, median, process, ratio
+
 BARE = "python -c pass"
+PC = "blaswheel pc, verdict cached"
+IMPORT = 'python -c "import blaswheel"'
+PROVIDER = 'python -c "import scipy_openblas64"'
+PKGCONF = "pkgconf-pypi --cflags --libs scipy-openblas"
+FIRST = "blaswheel pc, nothing cached"
+FEW, MANY = 20, 1000
+#: What a start must not load where nothing needs it.
+HEAVY = ("ctypes", "email", "importlib.metadata", "json", "subprocess", "zipfile")
 
 
-def commands() -> dict[str, list[str] | None]:
-    """Return what is measured; None where it is not installed."""
-    peer = shutil.which("pkgconf-pypi", path=str(SCRIPTS))
-    provider = find_spec("scipy_openblas64")
-    return {
-        BARE: [sys.executable, "-c", "pass"],
-        "blaswheel pc": [str(SCRIPTS / "blaswheel"), "pc"],
-        "blaswheel list": [str(SCRIPTS / "blaswheel"), "list"],
-        'python -c "import blaswheel"': [sys.executable, "-c", "import blaswheel"],
-        'python -c "import scipy_openblas64"': [sys.executable, "-c", "import scipy_openblas64"]
-        if provider
-        else None,
-        "pkgconf-pypi --cflags --libs": [peer, "--cflags", "--libs", "scipy-openblas"]
-        if peer
-        else None,
+def site(folder: Path, count: int) -> Path:
+    """Write a site-packages with as many distributions, each with some files."""
+    for number in range(count):
+        name = f"package_{number}"
+        (folder / name).mkdir(parents=True)
+        info = folder / f"{name}-1.0.dist-info"
+        info.mkdir()
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        files = [f"{name}/module_{each}.py" for each in range(30)]
+        (info / "RECORD").write_text("".join(f"{each},sha256=x,1\n" for each in files))
+    return folder
+
+
+def rows(rounds: int) -> Iterator[Row]:
+    """Measure."""
+    with tempfile.TemporaryDirectory(prefix="blaswheel-benchmark-") as name:
+        folder = Path(name)
+        yield from _starts(folder, rounds)
+        yield from _environments(folder, rounds)
+    yield _loaded()
+
+
+def _starts(folder: Path, rounds: int) -> Iterator[Row]:
+    python, blaswheel = sys.executable, str(SCRIPTS / "blaswheel")
+    runs = {
+        BARE: process([python, "-c", "pass"]),
+        PC: process([blaswheel, "pc"]),
+        "blaswheel list": process([blaswheel, "list"]),
+        IMPORT: process([python, "-c", "import blaswheel"]),
+        FIRST: process(
+            [blaswheel, "pc"],
+            lambda: {"BLASWHEEL_CACHE_DIR": tempfile.mkdtemp(prefix="cache-", dir=folder)},
+        ),
     }
+    peer = shutil.which("pkgconf-pypi", path=str(SCRIPTS))
+    if peer:
+        runs[PKGCONF] = process([peer, "--cflags", "--libs", "scipy-openblas"])
+    if find_spec("scipy_openblas64"):
+        runs[PROVIDER] = process([python, "-c", "import scipy_openblas64"])
+    times = by_turns(runs, rounds)
+
+    def bare(of: str, limit: float | None = None) -> Row:
+        value = ratio(times, of, BARE)
+        target, met = (f"at most {limit:g} x", value <= limit) if limit else ("", None)
+        return Row(of, median(times[of]), "ms", f"{value:.2f} x bare Python", target, met)
+
+    yield Row(BARE, median(times[BARE]), "ms")
+    yield bare(PC, 3)
+    for name, limit, target in (
+        (PKGCONF, 1 / 3, "below a third"),
+        (PROVIDER, 1.0, "faster"),
+    ):
+        if name not in runs:
+            yield absent(f"{PC}, beside {name}", name.split()[0])
+            continue
+        value = ratio(times, PC, name)
+        beside = f"{value:.2f} x of {median(times[name]):.0f} ms for {name}"
+        yield Row(PC, median(times[PC]), "ms", beside, target, value < limit)
+    yield bare(FIRST, 8)
+    yield bare("blaswheel list")
+    more = median(a - b for a, b in zip(times[IMPORT], times[BARE], strict=True))
+    yield Row(f"{IMPORT}, more than bare", more, "ms", "", "at most 10 ms", more <= 10)
 
 
-def seconds(command: list[str]) -> float:
-    """Return how long a command takes."""
-    started = time.perf_counter()
-    subprocess.run(
-        command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=os.environ
+def _environments(folder: Path, rounds: int) -> Iterator[Row]:
+    blaswheel = str(SCRIPTS / "blaswheel")
+    warm, cold = {}, {}
+    for count in (FEW, MANY):
+        path = {"PYTHONPATH": str(site(folder / f"site-{count}", count))}
+        warm[f"{count}"] = process([blaswheel, "pc"], path)
+        cold[f"{count}"] = process(
+            [blaswheel, "list"],
+            lambda path=path: {
+                **path,
+                "BLASWHEEL_CACHE_DIR": tempfile.mkdtemp(prefix="cache-", dir=folder),
+            },
+        )
+    times = by_turns(warm, rounds)
+    value = ratio(times, str(MANY), str(FEW))
+    yield Row(
+        f"blaswheel pc among {MANY} distributions",
+        median(times[str(MANY)]),
+        "ms",
+        f"{value:.2f} x among {FEW}",
+        "at most 1.5 x",
+        value <= 1.5,
     )
-    return time.perf_counter() - started
+    times = by_turns(cold, rounds)
+    value = ratio(times, str(MANY), str(FEW))
+    yield Row(
+        f"blaswheel list among {MANY} distributions, nothing cached",
+        median(times[str(MANY)]),
+        "ms",
+        f"{value:.2f} x among {FEW}",
+    )
 
 
-def main() -> None:
-    """Measure and print the table."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--rounds", type=int, default=15)
-    rounds = parser.parse_args().rounds
-    wanted = commands()
-    present = {name: command for name, command in wanted.items() if command is not None}
-    for command in present.values():
-        seconds(command)
-    times: dict[str, list[float]] = {name: [] for name in present}
-    for _ in range(rounds):
-        for name, command in present.items():
-            times[name].append(seconds(command))
-    machine = f"{os.cpu_count()} CPUs, {platform.platform()}"
-    lines = [
-        f"Python {platform.python_version()}, {machine}; medians of {rounds}",
-        f"{'command':40} {'ms':>8} {'ratio':>8}",
-    ]
-    for name, values in times.items():
-        ratio = statistics.median(a / b for a, b in zip(values, times[BARE], strict=True))
-        lines.append(f"{name:40} {1000 * statistics.median(values):8.1f} {ratio:8.2f}")
-    lines += [f"{name:40} not installed here" for name, command in wanted.items() if not command]
-    sys.stdout.write("\n".join(lines) + "\n")
+def _loaded() -> Row:
+    """Tell which heavy modules a start with everything cached loads."""
+    import subprocess
 
-
-if __name__ == "__main__":
-    main()
+    program = (
+        "import sys; from blaswheel._cli import main; main(['pc']);"
+        f"print(*(set(sys.modules) & set({HEAVY!r})), file=sys.stderr)"
+    )
+    command = [sys.executable, "-I", "-c", program]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    names = done.stderr.splitlines()[-1].split()
+    target = f"none of {', '.join(HEAVY)}"
+    what = "heavy modules that `blaswheel pc` imports"
+    return Row(what, len(names), "", ", ".join(names), target, not names)

@@ -17,7 +17,7 @@ from blaswheel._naming import C_NAMESPACES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from blaswheel._names import Family
     from blaswheel._naming import Names, Scheme
@@ -60,6 +60,8 @@ _MANGLED = re.compile(_MANGLING + rb"\([ \t]*(\w+)")
 _COMMENT = re.compile(rb"/\*(?:.*?\*/|.*)|//[^\n]*", re.DOTALL)
 _DIRECTIVE = re.compile(rb"#[^\\\n]*(?:\\.[^\\\n]*)*", re.DOTALL)
 _CALL = re.compile(rb"\b(\w+)\s*\(")
+_MACRO = re.compile(rb"#[ \t]*define[ \t]+(\w+)")
+_WORD = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_"
 _IN_NAMESPACE = re.compile("|".join(_NAMESPACES).encode())
 
 
@@ -255,14 +257,11 @@ class _Renames(dict[bytes, bytes]):
         self._macros: set[bytes] = set()
         self._garbled = garbled(suffixes)
 
-        beginnings = [prefix + space for space in _NAMESPACES for prefix in prefixes]
+        every = tuple(self._native_prefixes)
+        self._namespaces = {space.encode(): every for space in _NAMESPACES}
         if any(prefix + suffix for prefix, suffix in natives):
             # Macros like LAPACK_dgesv, decorated by mistake where all of LAPACKE is.
-            beginnings += [f"{prefix}LAPACK_" for prefix in prefixes[:-1] or [""]]
-        # Each looks behind itself for the start of the word: ``\b`` before it would be slow.
-        starts = "|".join(rf"{start}(?<!\w{start})" for start in map(re.escape, beginnings))
-        self._name = re.compile(rf"(?:{starts})\w+".encode())
-        self._macro = re.compile(rf"#[ \t]*define[ \t]+((?:{starts})\w+)".encode())
+            self._namespaces |= {each + b"LAPACK_": (b"",) for each in every[:-1] or every}
         self._mangling = rb"\1 %b\2##%b" % (
             self._prefix and self._prefix + b"##",
             self._fortran_suffix,
@@ -272,10 +271,35 @@ class _Renames(dict[bytes, bytes]):
         """Return a header's text with the consumer's names."""
         for word in self._garbled:
             text = text.replace(word, b")(")
-        self._macros.update(self._macro.findall(text))
+        self._macros.update(_MACRO.findall(text))
         text = _WIDTH_DEFINITION.sub(b"", text)
         text = _MANGLING_DEFINITION.sub(self._mangling, text)
-        return self._name.sub(lambda match: self[match[0]], text)
+        done = 0
+        pieces: list[bytes] = []
+        for start, end in sorted(self._found(text)):
+            if start >= done:
+                pieces += text[done:start], self[text[start:end]]
+                done = end
+        return b"".join((*pieces, text[done:]))
+
+    def _found(self, text: bytes) -> Iterator[tuple[int, int]]:
+        """Find the names in a text: where each begins and ends.
+
+        One search for each namespace, as a search for a literal text is fast, and one for any of
+        several is not.
+        """
+        for space, prefixes in self._namespaces.items():
+            if space not in text:
+                continue
+            for match in re.finditer(re.escape(space) + rb"\w+", text):
+                start, end = match.span()
+                for prefix in prefixes:
+                    first = start - len(prefix)
+                    if first < 0 or not text.startswith(prefix, first):
+                        continue
+                    if not first or text[first - 1] not in _WORD:
+                        yield first, end
+                        break
 
     def __missing__(self, found: bytes) -> bytes:
         replacement = self[found] = self._rename(found)
