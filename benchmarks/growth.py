@@ -30,7 +30,9 @@ def rows(rounds: int) -> Iterator[Row]:
         folder = Path(name)
         yield _row("blaswheel pc", "distributions", DISTRIBUTIONS, _distributions(folder), rounds)
         yield _row("naming", "exports", EXPORTS, _exports(), rounds)
-        yield _row("blaswheel pc", "libraries", LIBRARIES, _libraries(folder), rounds)
+        yield _row(
+            "blaswheel list, nothing cached", "libraries", LIBRARIES, _libraries(folder), rounds
+        )
 
 
 def _row(
@@ -68,7 +70,7 @@ def _exports() -> dict[str, Callable[[], float]]:
 
 
 def _libraries(folder: Path) -> dict[str, Callable[[], float]]:
-    """Return starts in environments with as many copies of one provider, under other names."""
+    """Return the survey of environments with as many providers, each with a file of its own."""
     import shutil
 
     wheel = Wheels().unpacked("scipy-openblas32==0.3.34.481.3", "manylinux_2_28_x86_64", "3.11")
@@ -80,13 +82,14 @@ def _libraries(folder: Path) -> dict[str, Callable[[], float]]:
             name = f"provider_{number}"
             (target / name).mkdir(parents=True)
             library = target / name / path.name
-            if number == 0:
-                shutil.copy(path, folder / f"l{count}.so")
-            library.hardlink_to(folder / f"l{count}.so")
+            shutil.copy(path, library)
             info = target / f"{name}-1.0.dist-info"
             info.mkdir()
             (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
             (info / "RECORD").write_text(f"{name}/{path.name},,\n")
-        words = [SCRIPTS / "blaswheel", "pc", "--interface", "lp64", "--root", target]
-        runs[str(count)] = process(words)
+        words = [SCRIPTS / "blaswheel", "list", "--root", target]
+        runs[str(count)] = process(
+            words,
+            lambda: {"BLASWHEEL_CACHE_DIR": tempfile.mkdtemp(prefix="cache-", dir=folder)},
+        )
     return runs

@@ -7,6 +7,7 @@ import platform
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -72,7 +73,12 @@ def process(
         merged = {**os.environ, **(changes or {})}
         started = time.perf_counter()
         subprocess.run(
-            words, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=merged
+            words,
+            check=True,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=merged,
+            cwd=tempfile.gettempdir(),  # no project's folder, which may have settings
         )
         return 1000 * (time.perf_counter() - started)
 

@@ -95,9 +95,10 @@ def _file(name: str, path: str, limit: float, rounds: int) -> Iterator[Row]:
 
 def _peak(statement: str, path: str) -> float:
     """Return the peak memory of a process in MB."""
+    # Not ru_maxrss, which a process inherits from the one that started it.
     program = (
-        f"import resource, sys; {statement};"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+        f"import sys; {statement};"
+        "print(next(x for x in open('/proc/self/status') if 'VmHWM' in x).split()[1])"
     )
     command = [sys.executable, "-c", program, path]
     peaks = [

@@ -128,6 +128,8 @@ def _loaded() -> Row:
         f"print(*(set(sys.modules) & set({HEAVY!r})), file=sys.stderr)"
     )
     command = [sys.executable, "-I", "-c", program]
+    # The first time fills the cache for this search path.
+    subprocess.run(command, check=True, capture_output=True)
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     names = done.stderr.splitlines()[-1].split()
     target = f"none of {', '.join(HEAVY)}"
