@@ -66,6 +66,15 @@ def source_files() -> list[Path]:
     return found
 
 
+def copy_sources(folder: Path) -> Path:
+    """Copy what the wheel is made of to ``folder``, which need not exist."""
+    for path in source_files():
+        target = folder / path.relative_to(ROOT)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target)
+    return folder
+
+
 def wheel() -> Path:
     """Return the wheel of the sources as they are now, built under build isolation if need be."""
     state = hashlib.sha256()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.build_wheel import ROOT, source_files
+from tests.build_wheel import ROOT, copy_sources
 from tests.support import clean_environment
 
 _BLOCK = re.compile(r"^<!-- test: (\S+) -->\n```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -34,11 +33,7 @@ class Newcomer:
     """
 
     def __init__(self, folder: Path, python: str = sys.executable) -> None:
-        self.folder = folder
-        for path in source_files():
-            target = folder / path.relative_to(ROOT)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, target)
+        self.folder = copy_sources(folder)
         programs, temporary = folder / ".newcomer" / "bin", folder / ".newcomer" / "tmp"
         programs.mkdir(parents=True)
         temporary.mkdir()

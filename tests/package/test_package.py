@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.build_wheel import ROOT
+from tests.build_wheel import ROOT, copy_sources
 from tests.support import Venv, clean_environment, unpack
 
 SCRIPTS = "Scripts" if sys.platform == "win32" else "bin"
@@ -100,7 +100,7 @@ def test_the_metadata_says_what_users_rely_on(blaswheel_wheel: Path) -> None:
 def test_the_source_distribution_builds_the_same_wheel(
     tmp_path: Path, blaswheel_wheel: Path
 ) -> None:
-    tree = copy_of_the_source(tmp_path / "tree")
+    tree = copy_sources(tmp_path / "tree")
     for command in (
         ["init", "-q"],
         ["add", "."],
@@ -174,7 +174,7 @@ def test_where_the_installer_left_no_list_of_files(venv: MakeVenv, blaswheel_whe
 def test_in_an_editable_installation(tmp_path: Path, venv: MakeVenv) -> None:
     made = venv()
     made.pip_install("meson-python", "meson", "ninja")
-    tree = copy_of_the_source(tmp_path / "tree")
+    tree = copy_sources(tmp_path / "tree")
     made.pip_install("--no-build-isolation", "--no-deps", "--editable", tree)
     stale_probe(made.bin)
     path = found(made)
@@ -184,7 +184,7 @@ def test_in_an_editable_installation(tmp_path: Path, venv: MakeVenv) -> None:
 def test_in_an_editable_installation_built_elsewhere(tmp_path: Path, venv: MakeVenv) -> None:
     made = venv()
     made.pip_install("meson-python", "meson", "ninja")
-    tree = copy_of_the_source(tmp_path / "tree")
+    tree = copy_sources(tmp_path / "tree")
     elsewhere = tmp_path / "elsewhere"
     options = ["--no-build-isolation", "--no-deps", f"--config-settings=build-dir={elsewhere}"]
     made.pip_install(*options, "--editable", tree)
@@ -193,7 +193,7 @@ def test_in_an_editable_installation_built_elsewhere(tmp_path: Path, venv: MakeV
 
 def test_in_a_source_tree(tmp_path: Path, venv: MakeVenv) -> None:
     made = venv()
-    tree = copy_of_the_source(tmp_path / "tree")
+    tree = copy_sources(tmp_path / "tree")
     stale_probe(made.bin)
     what, todo = refusal(made, tree / "src")
     assert what == f"{PROBE} is not built in {tree}"
@@ -242,13 +242,3 @@ def test_a_damaged_list_of_files_is_passed_over(
     made.pip_install("--no-index", blaswheel_wheel)
     (made.site_packages / "blaswheel-0.1.0.dist-info" / "RECORD").write_bytes(record)
     assert found(made) == made.bin / PROBE
-
-
-def copy_of_the_source(folder: Path) -> Path:
-    """Copy what a wheel is built from to ``folder``."""
-    folder.mkdir()
-    for name in ("pyproject.toml", "meson.build", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, folder)
-    left_out = shutil.ignore_patterns("__pycache__", ".*_cache")
-    shutil.copytree(ROOT / "src", folder / "src", ignore=left_out)
-    return folder
