@@ -1,8 +1,8 @@
 """Alias archives: a static library that gives a shared library names it does not export.
 
-Each member is an ELF object that defines one name and jumps to the native one, so that a linker
-takes only what is used; the result imports the native names and exports nothing new. The archive
-format is the System V one as GNU ``ar`` writes it; the objects follow the System V ABI, chapter 4.
+Each member is an object that defines one name and jumps to the native one, so that a linker takes
+only what is used; the result imports the native names and exports nothing new. The archive's format
+is that of the system: GNU's for ELF, Microsoft's for COFF, BSD's for Mach-O.
 
 Everything in a member but the names depends on their lengths only, so that one template per pair
 of lengths serves: five thousand aliases take milliseconds.
@@ -11,47 +11,51 @@ of lengths serves: five thousand aliases take milliseconds.
 from __future__ import annotations
 
 import struct
+from itertools import accumulate
 
 from blaswheel import _files
 from blaswheel._errors import BlaswheelError
+from blaswheel._objects import ALIGNMENT, around
 from blaswheel._stubs import stub
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from blaswheel._stubs import Stub
+    #: offered name, what is before the names in the object, the names, what is after, the size
+    Member = tuple[bytes, bytes, bytes, bytes, int]
 
 #: Part of every archive's name: raise it whenever `archive` would write other bytes than before.
 _FORMAT = 1
-
-# STV_* of the symbol table.
-_VISIBILITIES = {"default": 0, "hidden": 2}
 
 _MAGIC = b"!<arch>\n"
 # Header of an archive's member: name 16 characters, date 12, uid 6, gid 6, mode 8, size 10.
 _HEADER = b"%-16b0           0     0     644     %-10d`\n"
 _HEADER_SIZE = 60
-# Every object starts at a multiple of this, as those who map the archive like it.
-_ALIGNMENT = 8
-
-# One string table names sections and symbols, as the ABI allows.
-_SECTION_NAMES = b"\0.rela.text\0.note.gnu.property\0.note.GNU-stack\0.symtab\0.strtab\0"
 
 
-def name(aliases: Mapping[str, str], machine: str, *, visibility: str = "hidden", stem: str) -> str:
+def name(
+    aliases: Mapping[str, str],
+    machine: str,
+    kind: str = "elf",
+    *,
+    visibility: str = "hidden",
+    stem: str,
+) -> str:
     """Return the link name of the archive of ``aliases``: ``blaswheel_<stem>_<16 digits>``.
 
     The digits are a 64-bit hash over all that decides the archive's bytes, so that no two archives
     meet under one name. The file is ``lib<name>.a``.
     """
-    lines = [f"{_FORMAT} {machine} {visibility}"]
+    lines = [f"{_FORMAT} {kind} {machine} {visibility}"]
     lines += [f"{offered} {native}" for offered, native in _needed(aliases)]
     text = "\n".join(lines)
     return f"blaswheel_{stem}_{_files.digest(text)}"
 
 
-def archive(aliases: Mapping[str, str], machine: str, *, visibility: str = "hidden") -> bytes:
+def archive(
+    aliases: Mapping[str, str], machine: str, kind: str = "elf", *, visibility: str = "hidden"
+) -> bytes:
     """Return a static archive that defines each key of ``aliases`` as a jump to its value.
 
     The same arguments give the same bytes.
@@ -62,6 +66,8 @@ def archive(aliases: Mapping[str, str], machine: str, *, visibility: str = "hidd
         Offered name to native name. A name offered as itself needs no alias and gets none.
     machine : str
         As `Binary.machine` names it.
+    kind : {'elf', 'macho', 'pe'}
+        Format of the objects.
     visibility : {"hidden", "default"}
         Of the offered names. Hidden ones stay inside the output that the archive is linked into;
         default ones are exported from it, and so also serve the shared objects beside it.
@@ -71,52 +77,139 @@ def archive(aliases: Mapping[str, str], machine: str, *, visibility: str = "hidd
     BlaswheelError
         If there is no alias code for the machine, or a name can't be that of an alias.
     """
-    code = stub(machine)
+    code = stub(machine, kind)
+    mark = b"_" if code.underscore else b""
     names = [
-        (offered.encode("utf-8", "surrogateescape"), native.encode("utf-8", "surrogateescape"))
+        (mark + offered.encode("utf-8", "surrogateescape"),
+         mark + native.encode("utf-8", "surrogateescape"))
         for offered, native in _needed(aliases)
-    ]
-    objects: dict[tuple[int, int], tuple[bytes, bytes]] = {}
+    ]  # fmt: skip
+    objects: dict[tuple[int, int], tuple[bytes, bytes, int]] = {}
     members = []
-    long_names = []
-    long_size = 0
     for offered, native in names:
-        member = offered.replace(b"/", b"_") + b".o/"
-        if len(member) > 16:
-            # Too long for the header, which then tells where the table "//" holds it.
-            long_names.append(b"%b\n" % member)
-            member, long_size = b"/%d" % long_size, long_size + len(long_names[-1])
         if native.endswith(offered):
             # Its tail serves as the offered name too, as in any string table.
             strings, start = native, len(native) - len(offered)
         else:
             strings, start = b"%b\0%b" % (native, offered), len(native) + 1
         key = (start, len(strings))
-        around = objects.get(key)
-        if around is None:
-            around = objects[key] = _object(code, _VISIBILITIES[visibility], *key)
-        members.append(b"%-16b%b%b%b" % (member, around[0], strings, around[1]))
+        found = objects.get(key)
+        if found is None:
+            before, after = around(code, visibility, *key)
+            found = objects[key] = before, after, len(before) + len(strings) + len(after)
+        members.append((offered, found[0], strings, found[1], found[2]))
+    write = {"elf": _gnu, "macho": _bsd, "pe": _microsoft}[kind]
+    pieces = write(members)
+    if sum(map(len, pieces)) >= 1 << 32:
+        raise BlaswheelError(
+            f"{len(names)} aliases do not fit one archive", "use the library's own names: --native"
+        )
+    return b"".join(pieces)
 
+
+def _gnu(members: list[Member]) -> list[bytes]:
+    """Return the archive as GNU ``ar`` writes it: System V, with an index."""
+    named, table = _named(members, b"/\n")
     # The index: count and offsets of the members (big-endian on every machine), then the symbols.
+    # It and the table are filled up, so that the first object is aligned like all others.
     count = len(members)
-    symbols = b"".join([b"%b\0" % offered for offered, _native in names])
-    symbols += bytes(_missing(4 + 4 * count + len(symbols)))
-    table = b""
-    if long_names:
-        long_names.append(b"\n" * _missing(_HEADER_SIZE + long_size))
-        content = b"".join(long_names)
-        table = b"%-48b%-10d`\n%b" % (b"//", len(content), content)
-    offset = len(_MAGIC) + _HEADER_SIZE + 4 + 4 * count + len(symbols) + len(table)
-    offsets = []
-    for piece in members:
-        offsets.append(offset)
-        offset += len(piece)
-    if offset >= 1 << 32:
+    symbols = b"".join([b"%b\0" % member[0] for member in members])
+    symbols += bytes(-(4 + 4 * count + len(symbols)) % ALIGNMENT)
+    at = len(_MAGIC) + _HEADER_SIZE + 4 + 4 * count + len(symbols) + len(table)
+    offsets = _offsets(at, members)
+    index = struct.pack(f">{1 + count}I", count, *offsets) + symbols
+    return [_MAGIC, _HEADER % (b"/", len(index)), index, table, *named]
+
+
+def _microsoft(members: list[Member]) -> list[bytes]:
+    """Return the archive as Microsoft's ``lib`` writes it: with two indices.
+
+    The first is GNU's; the second has the members in their order, and the symbols sorted, each with
+    the number of its member. ("PE Format", archive file format.)
+    """
+    named, table = _named(members, b"\0")
+    count = len(members)
+    symbols = b"".join([b"%b\0" % member[0] for member in members])
+    first_size = 4 + 4 * count + len(symbols)
+    first_end = bytes(first_size % 2)
+    ordered = sorted(range(count), key=lambda number: members[number][0])
+    second_size = 4 + 4 * count + 4 + 2 * count + len(symbols)
+    second_end = bytes(second_size % 2)
+    at = len(_MAGIC) + 2 * _HEADER_SIZE + len(table)
+    at += first_size + len(first_end) + second_size + len(second_end)
+    # Members need an even place, and no more here.
+    offsets = _offsets(at, members)
+    if count >= 1 << 16:
         raise BlaswheelError(
             f"{count} aliases do not fit one archive", "use the library's own names: --native"
         )
-    index = struct.pack(f">{1 + count}I", count, *offsets) + symbols
-    return b"".join((_MAGIC, _HEADER % (b"/", len(index)), index, table, *members))
+    first = struct.pack(f">{1 + count}I", count, *offsets) + symbols
+    second = struct.pack(f"<{1 + count}I", count, *offsets)
+    second += struct.pack(f"<I{count}H", count, *(number + 1 for number in ordered))
+    second += b"".join([b"%b\0" % members[number][0] for number in ordered])
+    return [
+        _MAGIC,
+        *(_HEADER % (b"/", len(first)), first, first_end),
+        *(_HEADER % (b"/", len(second)), second, second_end),
+        table,
+        *named,
+    ]
+
+
+def _bsd(members: list[Member]) -> list[bytes]:
+    """Return the archive as macOS's ``libtool`` writes it: BSD, with a sorted index.
+
+    Names stand before the content, filled up so that objects begin at a multiple of eight bytes.
+    """
+    pieces = []
+    sizes = []
+    for offered, before, strings, after, size in members:
+        name = offered.removeprefix(b"_").replace(b"/", b"_") + b".o"
+        length = len(name) + 1 + -(_HEADER_SIZE + len(name) + 1) % ALIGNMENT
+        header = _HEADER % (b"#1/%d" % length, length + size)
+        pieces.append(b"".join((header, name.ljust(length, b"\0"), before, strings, after)))
+        sizes.append(len(pieces[-1]))
+    ordered = sorted(range(len(members)), key=lambda number: members[number][0])
+    texts = b"".join([b"%b\0" % members[number][0] for number in ordered])
+    texts += bytes(-len(texts) % ALIGNMENT)
+    title = b"__.SYMDEF SORTED".ljust(20, b"\0")
+    size = 4 + 8 * len(members) + 4 + len(texts)
+    at = len(_MAGIC) + _HEADER_SIZE + len(title) + size
+    offsets = list(accumulate(sizes, initial=at))
+    entries = []
+    place = 0
+    for number in ordered:
+        entries += [place, offsets[number]]
+        place += len(members[number][0]) + 1
+    index = struct.pack(f"<{1 + len(entries)}I", 4 * len(entries), *entries)
+    index += struct.pack("<I", len(texts)) + texts
+    return [_MAGIC, _HEADER % (b"#1/20", len(title) + size), title, index, *pieces]
+
+
+def _named(members: list[Member], end: bytes) -> tuple[list[bytes], bytes]:
+    """Return the members with their headers, and the member "//" that holds long names."""
+    named = []
+    long_names = []
+    long_size = 0
+    for offered, before, strings, after, size in members:
+        plain = offered.replace(b"/", b"_") + b".o"
+        name = plain + b"/"
+        if len(name) > 16:
+            # Too long for the header, which then tells where the table "//" holds it.
+            long_names.append(plain + end)
+            name, long_size = b"/%d" % long_size, long_size + len(long_names[-1])
+        named.append(b"%b%b%b%b" % (_HEADER % (name, size), before, strings, after))
+    if not long_names:
+        return named, b""
+    long_names.append(b"\n" * (-(_HEADER_SIZE + long_size) % ALIGNMENT))
+    content = b"".join(long_names)
+    return named, b"%-48b%-10d`\n%b" % (b"//", len(content), content)
+
+
+def _offsets(at: int, members: list[Member]) -> list[int]:
+    """Return where each member begins, the first at ``at``."""
+    sizes = [_HEADER_SIZE + size for *_, size in members]
+    return list(accumulate(sizes[:-1], initial=at)) if sizes else []
 
 
 def _needed(aliases: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -142,103 +235,3 @@ def _needed(aliases: Mapping[str, str]) -> list[tuple[str, str]]:
             "choose another --symbol-prefix or --symbol-suffix",
         )
     return needed
-
-
-def _missing(size: int) -> int:
-    """Return the number of bytes from ``size`` to the next multiple of the alignment."""
-    return -size % _ALIGNMENT
-
-
-def _object(code: Stub, visibility: int, start: int, strings_size: int) -> tuple[bytes, bytes]:
-    """Return what stands in a member before and after the native and the offered name.
-
-    ``strings_size`` is the length of the string that holds both names, the native one first and
-    the offered one from ``start`` to its end. Before are the rest of the archive's
-    header, after the name, and the object: ELF header, property note, symbols, relocations,
-    section headers, code, and the names of the sections.
-    """
-    wide = code.bits == 64
-    order = "<" if code.byte_order == "little" else ">"
-    word = 8 if wide else 4
-    file_header = struct.Struct(order + ("16sHHIQQQIHHHHHH" if wide else "16sHHIIIIIHHHHHH"))
-    section_header = struct.Struct(order + ("IIQQQQIIQQ" if wide else "IIIIIIIIII"))
-
-    def symbol(name: int, info: int, other: int, section: int, size: int) -> bytes:
-        if wide:
-            return struct.pack(order + "IBBHQQ", name, info, other, section, 0, size)
-        return struct.pack(order + "IIIBBH", name, 0, size, info, other, section)
-
-    def relocation(offset: int, kind: int, addend: int) -> bytes:
-        # Against the native name, which is symbol 2.
-        info = 2 << 32 | kind if wide else 2 << 8 | kind
-        return struct.pack(order + ("QQq" if wide else "IIi"), offset, info, addend)
-
-    strings = len(_SECTION_NAMES)
-    symbols = b"".join(
-        (
-            symbol(0, 0, 0, 0, 0),
-            symbol(strings + start, 0x12, visibility, 1, len(code.code)),  # STB_GLOBAL, STT_FUNC
-            symbol(strings, 0x10, 0, 0, 0),  # STB_GLOBAL, STT_NOTYPE, undefined
-        )
-    )
-    relocations = b"".join([relocation(*entry) for entry in code.relocations])
-    note = b""
-    if code.features is not None:
-        # One note of type NT_GNU_PROPERTY_TYPE_0 with one property, filled up to a word.
-        kind, value = code.features
-        description = struct.pack(order + f"III{word - 4}x", kind, 4, value)
-        note = struct.pack(order + "III4s", 4, len(description), 5, b"GNU\0") + description
-
-    # The sections' places: note, symbols and relocations after the file header; then the table of
-    # section headers; last what has a length or an alignment of its own, the code and the names.
-    count = 7 if note else 6
-    note_at = file_header.size
-    symbols_at = note_at + len(note)
-    relocations_at = symbols_at + len(symbols)
-    headers_at = relocations_at + len(relocations)
-    headers_end = headers_at + count * section_header.size
-    code_at = headers_end + -headers_end % code.alignment
-    strings_at = code_at + len(code.code)
-    strings_end = strings_at + strings + strings_size + 1
-
-    def section(
-        name: bytes,
-        kind: int,
-        flags: int,
-        offset: int,
-        size: int,
-        alignment: int,
-        *table: int,
-    ) -> bytes:
-        link, info, entry = table or (0, 0, 0)
-        place = _SECTION_NAMES.index(name + b"\0")
-        return section_header.pack(
-            place, kind, flags, 0, offset, size, link, info, alignment, entry
-        )
-
-    last = count - 1
-    alloc, execinstr, info_link = 0x2, 0x4, 0x40  # SHF_*
-    progbits, symtab, strtab, rela, notes = 1, 2, 3, 4, 7  # SHT_*
-    headers = [
-        bytes(section_header.size),
-        section(b".text", progbits, alloc | execinstr, code_at, len(code.code), code.alignment),
-        section(
-            b".rela.text", rela, info_link, relocations_at, len(relocations), word,
-            last - 1, 1, len(relocations) // len(code.relocations),
-        ),
-        section(b".note.GNU-stack", progbits, 0, headers_end, 0, 1),
-        section(b".symtab", symtab, 0, symbols_at, len(symbols), word, last, 1, len(symbols) // 3),
-        section(b".strtab", strtab, 0, strings_at, strings_end - strings_at, 1),
-    ]  # fmt: skip
-    if note:
-        headers.insert(3, section(b".note.gnu.property", notes, alloc, note_at, len(note), word))
-    identity = struct.pack("4sBBB9x", b"\x7fELF", 2 if wide else 1, 1 if order == "<" else 2, 1)
-    header = file_header.pack(
-        identity, 1, code.elf_machine, 1, 0, 0, headers_at, code.elf_flags,
-        file_header.size, 0, 0, section_header.size, count, last,
-    )  # fmt: skip
-    before = b"".join((header, note, symbols, relocations, *headers))
-    before += bytes(code_at - headers_end) + code.code + _SECTION_NAMES
-    after = bytes(1 + _missing(_HEADER_SIZE + strings_end))
-    archive_header = _HEADER % (b"", strings_end + len(after) - 1)
-    return archive_header[16:] + before, after

@@ -117,14 +117,16 @@ class Offer(Record):
     def link_args(self, express: Callable[[str], str] = _files.linker_path) -> list[str]:
         """Return the link arguments; ``express`` says how a path is written."""
         run_paths: list[str] = []
-        # Those of the system are found without one.
-        if self.request.mode == "origin" and not self.library.of_system:
+        system = self.library.binary.system
+        # Windows has no run paths; the system's libraries are found without one.
+        mode = "link" if system == "pe" else self.request.mode
+        if mode == "origin" and not self.library.of_system:
             provider = self.library.provider
             root = provider.root if provider else None
             for folder in self.directories:
-                run_paths += _runtime.origin_entries(folder, root, self.request.depths)
+                run_paths += _runtime.origin_entries(folder, root, self.request.depths, system)
         return _runtime.link_args(
-            mode=self.request.mode,
+            mode=mode,
             libraries=[(express(folder), names) for folder, names in self.libraries],
             alias=(express(self.alias[0]), self.alias[1]) if self.alias else None,
             no_static=express(self.no_static) if self.no_static else None,
@@ -372,15 +374,18 @@ def _archive(
 ) -> tuple[str, str]:
     from blaswheel import _alias
 
-    machine = library.binary.machine
-    name = _alias.name(
-        aliases, machine, visibility=request.visibility, stem=_stem(library, interface)
-    )
+    machine, kind = library.binary.machine, library.binary.system
+    stem = _stem(library, interface)
+    name = _alias.name(aliases, machine, kind, visibility=request.visibility, stem=stem)
     folder = os.path.join(place.folder, "lib")
     path = os.path.join(folder, f"lib{name}.a")
     if not os.path.isfile(path):
-        content = _alias.archive(aliases, machine, visibility=request.visibility)
+        content = _alias.archive(aliases, machine, kind, visibility=request.visibility)
         _in_place(place, lambda: _files.write_atomically(path, content))
+        if kind == "pe":
+            # Microsoft's linkers look for this name.
+            other = os.path.join(folder, f"{name}.lib")
+            _in_place(place, lambda: _files.write_atomically(other, content))
     return folder, name
 
 

@@ -14,6 +14,7 @@ MODES = ("link", "origin", "absolute", "preload")
 #: How deep below site-packages an extension module lies, if nothing is said.
 DEPTHS = (0, 1, 2, 3)
 MAX_DEPTH = 16
+_ORIGINS = {"elf": "$ORIGIN", "macho": "@loader_path"}
 
 
 def depths(text: str) -> tuple[int, ...]:
@@ -40,8 +41,12 @@ def depths(text: str) -> tuple[int, ...]:
     return tuple(sorted(set(values)))
 
 
-def origin_entries(library_dir: str, site_packages: str | None, at: Sequence[int]) -> list[str]:
+def origin_entries(
+    library_dir: str, site_packages: str | None, at: Sequence[int], system: str = "elf"
+) -> list[str]:
     """Return run paths from an extension module to ``library_dir``, nearest first.
+
+    ``system`` is the format of its libraries: each loader has its own word for the module's folder.
 
     Raises
     ------
@@ -55,10 +60,11 @@ def origin_entries(library_dir: str, site_packages: str | None, at: Sequence[int
             f"{library_dir} is in no site-packages: no run path relative to a module reaches it",
             "use --runtime absolute, or --runtime link and repair the wheel",
         )
+    origin = _ORIGINS[system]
     entries = []
     for depth in at:
         parts = [os.pardir] * depth + ([] if relative == os.curdir else relative.split(os.sep))
-        entries.append("/".join(["$ORIGIN", *parts]))
+        entries.append("/".join([origin, *parts]))
     return entries
 
 
