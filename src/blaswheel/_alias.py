@@ -16,7 +16,7 @@ from itertools import accumulate
 from blaswheel import _files
 from blaswheel._errors import BlaswheelError
 from blaswheel._objects import ALIGNMENT, around
-from blaswheel._stubs import stub
+from blaswheel._stubs import complex_stub, stub
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ def name(
     kind: str = "elf",
     *,
     visibility: str = "hidden",
+    results: Mapping[str, str] | None = None,
     stem: str,
 ) -> str:
     """Return the link name of the archive of ``aliases``: ``blaswheel_<stem>_<16 digits>``.
@@ -49,12 +50,18 @@ def name(
     """
     lines = [f"{_FORMAT} {kind} {machine} {visibility}"]
     lines += [f"{offered} {native}" for offered, native in _needed(aliases)]
+    lines += sorted(f"{offered} = {precision}" for offered, precision in (results or {}).items())
     text = "\n".join(lines)
     return f"blaswheel_{stem}_{_files.digest(text)}"
 
 
 def archive(
-    aliases: Mapping[str, str], machine: str, kind: str = "elf", *, visibility: str = "hidden"
+    aliases: Mapping[str, str],
+    machine: str,
+    kind: str = "elf",
+    *,
+    visibility: str = "hidden",
+    results: Mapping[str, str] | None = None,
 ) -> bytes:
     """Return a static archive that defines each key of ``aliases`` as a jump to its value.
 
@@ -71,38 +78,42 @@ def archive(
     visibility : {"hidden", "default"}
         Of the offered names. Hidden ones stay inside the output that the archive is linked into;
         default ones are exported from it, and so also serve the shared objects beside it.
+    results : mapping, optional
+        Offered name to ``single`` or ``double``, for functions whose complex result the native one
+        writes to memory and the caller wants in registers.
 
     Raises
     ------
     BlaswheelError
         If there is no alias code for the machine, or a name can't be that of an alias.
     """
-    code = stub(machine, kind)
-    mark = b"_" if code.underscore else b""
-    names = [
-        (mark + offered.encode("utf-8", "surrogateescape"),
-         mark + native.encode("utf-8", "surrogateescape"))
-        for offered, native in _needed(aliases)
-    ]  # fmt: skip
-    objects: dict[tuple[int, int], tuple[bytes, bytes, int]] = {}
+    plain = stub(machine, kind)
+    results = results or {}
+    codes = {each: complex_stub(machine, kind, each) for each in set(results.values())}
+    mark = "_" if plain.underscore else ""
+    objects: dict[tuple[int, int, str | None], tuple[bytes, bytes, int]] = {}
     members = []
-    for offered, native in names:
+    for name, native_name in _needed(aliases):
+        offered = f"{mark}{name}".encode("utf-8", "surrogateescape")
+        native = f"{mark}{native_name}".encode("utf-8", "surrogateescape")
         if native.endswith(offered):
             # Its tail serves as the offered name too, as in any string table.
             strings, start = native, len(native) - len(offered)
         else:
             strings, start = b"%b\0%b" % (native, offered), len(native) + 1
-        key = (start, len(strings))
+        key = (start, len(strings), results.get(name))
         found = objects.get(key)
         if found is None:
-            before, after = around(code, visibility, *key)
+            code = codes[key[2]] if key[2] else plain
+            before, after = around(code, visibility, start, len(strings))
             found = objects[key] = before, after, len(before) + len(strings) + len(after)
         members.append((offered, found[0], strings, found[1], found[2]))
     write = {"elf": _gnu, "macho": _bsd, "pe": _microsoft}[kind]
     pieces = write(members)
     if sum(map(len, pieces)) >= 1 << 32:
         raise BlaswheelError(
-            f"{len(names)} aliases do not fit one archive", "use the library's own names: --native"
+            f"{len(members)} aliases do not fit one archive",
+            "use the library's own names: --native",
         )
     return b"".join(pieces)
 

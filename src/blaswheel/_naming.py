@@ -202,6 +202,57 @@ def serve(
     return Names(scheme=wanted, offered=offered, standard=standard)
 
 
+#: Functions with a complex result, by its precision. Compilers disagree on how to return it.
+COMPLEX_FUNCTIONS = {
+    "cdotc": "single",
+    "cdotu": "single",
+    "cladiv": "single",
+    "zdotc": "double",
+    "zdotu": "double",
+    "zladiv": "double",
+}
+
+
+def complex_functions(
+    names: Names, functions: tuple[str, ...], families: dict[str, Family], every: Iterable[Family]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Return the complex functions of a scheme under other spellings, to be wrapped.
+
+    A wrapper has the consumer's name, so that it must call the function by another one; MKL has
+    ``zdotc`` beside ``zdotc_``.
+
+    Parameters
+    ----------
+    names, functions, families, every
+        As for `serve`, and what it gave.
+
+    Returns
+    -------
+    tuple of dict
+        Consumer's name to native name, and to the result's precision.
+    """
+    exported = set(functions)
+    natives: dict[str, str] = {}
+    precisions: dict[str, str] = {}
+    for stem, precision in COMPLEX_FUNCTIONS.items():
+        offered = names.scheme.name(stem, fortran=True)
+        if offered not in names.offered:
+            continue
+        api = "lapack" if stem.endswith("ladiv") else "blas"
+        interface = families[api].interface if api in families else None
+        spellings = [names.offered[offered]]
+        spellings += [
+            one.prefix + stem + one.suffix
+            for one in every
+            if one.api == api and one.interface == interface
+        ]
+        native = next((one for one in spellings if one != offered and one in exported), None)
+        if native is not None:
+            natives[offered] = native
+            precisions[offered] = precision
+    return natives, precisions
+
+
 def _extensions(
     names: Iterable[str], families: dict[str, Family]
 ) -> Iterator[tuple[str, bool, str]]:

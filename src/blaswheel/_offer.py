@@ -38,6 +38,9 @@ class Request(Record):
         Of the names in the alias archive.
     isolate : bool
         Link an isolated copy of the library.
+    complex_return : {'value'}, optional
+        How the consumer's compiler returns complex results of Fortran functions, where the
+        library may do it in another way; None takes the library's.
     """
 
     prefix: str | None = None
@@ -47,6 +50,7 @@ class Request(Record):
     depths: tuple[int, ...] = _runtime.DEPTHS
     visibility: str = "hidden"
     isolate: bool = False
+    complex_return: str | None = None
 
 
 def consistent(request: Request) -> Request:
@@ -63,6 +67,11 @@ def consistent(request: Request) -> Request:
         raise UsageError(
             "--native asks for the library's own names, --symbol-prefix and --symbol-suffix for "
             "others",
+            "leave one of them out",
+        )
+    if request.native and request.complex_return is not None:
+        raise UsageError(
+            "--native asks for the library's own functions, --complex-return for others",
             "leave one of them out",
         )
     if request.isolate and request.mode == "origin":
@@ -113,6 +122,13 @@ class Offer(Record):
     defines: tuple[str, ...]
     symbol_prefix: str
     symbol_suffix: str
+
+    @property
+    def complex_return(self) -> str | None:
+        """How complex results of Fortran functions reach the consumer; None if it is not known."""
+        if self.request.complex_return is not None:
+            return "register"
+        return self.library.complex_return or self.library.vendor.complex_return
 
     def link_args(self, express: Callable[[str], str] = _files.linker_path) -> list[str]:
         """Return the link arguments; ``express`` says how a path is written."""
@@ -346,11 +362,22 @@ def _served(
 ) -> tuple[Names, tuple[str, str] | None]:
     """Return how the names are served, and the archive that serves those that need one."""
 
+    wrapped = request.complex_return == "value" and _returns_by_argument(library)
+    results: dict[str, str] = {}
+
     def serve() -> Names:
-        return _naming.serve(library.binary.functions, families, scheme, library.families)
+        functions = library.binary.functions
+        names = _naming.serve(functions, families, scheme, library.families)
+        if not wrapped:
+            return names
+        natives, precisions = _naming.complex_functions(
+            names, functions, families, library.families
+        )
+        results.update(precisions)
+        return names.replace(offered={**names.offered, **natives})
 
     folder = os.path.join(place.folder, "lib")
-    parts = (repr(families), repr(library.families), repr(scheme), request.visibility)
+    parts = (repr(families), repr(library.families), repr(scheme), request.visibility, str(wrapped))
     key = ("served", *library.files, interface, *parts, folder)
     known = _memo.recall(*key)
     if known is not None:
@@ -363,24 +390,47 @@ def _served(
     stamps = [_memo.stamp(path) for path in library.files]
     names = serve()
     aliases = names.aliases
-    alias = _archive(library, interface, aliases, request, place) if aliases else None
+    alias = _archive(library, interface, aliases, results, request, place) if aliases else None
     value = {"standard": names.standard, "archive": alias and alias[1]}
     _memo.remember(value, stamps, *key)
     return names, alias
 
 
+def _returns_by_argument(library: Library) -> bool:
+    """Tell whether complex results come by a hidden first argument.
+
+    Raises
+    ------
+    BlaswheelError
+        If that is not known.
+    """
+    known = library.complex_return or library.vendor.complex_return
+    if known is None:
+        raise BlaswheelError(
+            f"how {library.title} returns complex results is not known",
+            "blaswheel verify tells it, by a call; or leave --complex-return out",
+        )
+    return known == "argument"
+
+
 def _archive(
-    library: Library, interface: str, aliases: dict[str, str], request: Request, place: Place
+    library: Library,
+    interface: str,
+    aliases: dict[str, str],
+    results: dict[str, str],
+    request: Request,
+    place: Place,
 ) -> tuple[str, str]:
     from blaswheel import _alias
 
     machine, kind = library.binary.machine, library.binary.system
+    visibility = request.visibility
     stem = _stem(library, interface)
-    name = _alias.name(aliases, machine, kind, visibility=request.visibility, stem=stem)
+    name = _alias.name(aliases, machine, kind, visibility=visibility, results=results, stem=stem)
     folder = os.path.join(place.folder, "lib")
     path = os.path.join(folder, f"lib{name}.a")
     if not os.path.isfile(path):
-        content = _alias.archive(aliases, machine, kind, visibility=request.visibility)
+        content = _alias.archive(aliases, machine, kind, visibility=visibility, results=results)
         _in_place(place, lambda: _files.write_atomically(path, content))
         if kind == "pe":
             # Microsoft's linkers look for this name.

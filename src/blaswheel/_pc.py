@@ -188,7 +188,7 @@ def fields(offer: Offer, name: str, paths: Paths) -> Fields:
         "symbol_prefix": offer.symbol_prefix,
         "symbol_suffix": offer.symbol_suffix,
         "interface": offer.interface,
-        "complex_return": library.complex_return or vendor.complex_return or "",
+        "complex_return": offer.complex_return or "",
         "lapack_version": library.lapack_version or "",
         "provider": f"{provider.name}=={provider.version}" if provider else "",
         "openblas_config": _openblas_config(library, offer.interface),

@@ -193,6 +193,43 @@ _MACHO: dict[str, MachoStub] = {
     ),
 }
 
+# Functions whose complex result the native one writes to where a hidden first argument points, and
+# the caller wants in registers, as gfortran's callers do: a frame with room for the result, the
+# arguments (up to five, all addresses) moved along by one, the call. Per processor the code up to
+# the result, with its relocation; what loads a result of double and of single precision; the end.
+_COMPLEX: dict[str, tuple[bytes, tuple[int, int, int, int], dict[str, bytes], bytes]] = {
+    "x86_64": (
+        bytes.fromhex(
+            "f30f1efa"  # endbr64
+            "4883ec18"  # sub $24, %rsp
+            "4d89c1 4989c8 4889d1 4889f2 4889fe"  # mov %r8, %r9 ... mov %rdi, %rsi
+            "4889e7"  # mov %rsp, %rdi
+            "ff1500000000"  # call *native@GOTPCREL(%rip)
+        ),
+        (28, 41, -4, NATIVE),
+        {
+            "double": bytes.fromhex("f20f100424 f20f104c2408"),  # movsd to %xmm0 and %xmm1
+            "single": bytes.fromhex("f20f100424"),  # both halves in %xmm0
+        },
+        bytes.fromhex("4883c418 c3"),  # add $24, %rsp; ret
+    ),
+    "aarch64": (
+        bytes.fromhex(
+            "3f2303d5"  # paciasp, which is a landing pad too
+            "fd7bbea9 fd030091"  # stp x29, x30, [sp, #-32]!; mov x29, sp
+            "e50304aa e40303aa e30302aa e20301aa e10300aa"  # mov x5, x4 ... mov x1, x0
+            "e0430091"  # add x0, sp, #16
+            "00000094"  # bl native
+        ),
+        (36, 283, 0, NATIVE),  # R_AARCH64_CALL26
+        {
+            "double": bytes.fromhex("e007416d"),  # ldp d0, d1, [sp, #16]
+            "single": bytes.fromhex("e007422d"),  # ldp s0, s1, [sp, #16]
+        },
+        bytes.fromhex("fd7bc2a8 bf2303d5 c0035fd6"),  # ldp x29, x30, [sp], #32; autiasp; ret
+    ),
+}
+
 # A jump to the native name itself, not through ``__imp_``: it also serves where that name is in
 # a static library.
 _COFF: dict[str, CoffStub] = {
@@ -250,3 +287,30 @@ def stub(machine: str, kind: str = "elf") -> ElfStub | MachoStub | CoffStub:
             f"(only for {', '.join(there)})",
             "use the library's own names: --native",
         ) from None
+
+
+def complex_stub(machine: str, kind: str, precision: str) -> ElfStub:
+    """Return the code that turns a complex result in memory into one in registers.
+
+    Parameters
+    ----------
+    machine : str
+        As `Binary.machine` names it.
+    kind : {'elf', 'macho', 'pe'}
+        Format of the objects.
+    precision : {'single', 'double'}
+
+    Raises
+    ------
+    BlaswheelError
+        If there is none.
+    """
+    if kind != "elf" or machine not in _COMPLEX:
+        raise BlaswheelError(
+            f"--complex-return value is not to be had for {machine}{_SYSTEMS[kind]} "
+            f"(only for {', '.join(_COMPLEX)})",
+            "leave it out, and tell the consumer how the library returns them",
+        )
+    begin, relocation, loads, end = _COMPLEX[machine]
+    plain = _ELF[machine]
+    return plain.replace(code=begin + loads[precision] + end, relocations=(relocation,))

@@ -182,3 +182,70 @@ def test_readers_of_other_systems_have_nothing_to_say(
     mark = "_" if _stubs.stub(machine, kind).underscore else ""
     assert f"{mark}plain_sum in plain_sum.o" in listed or f"{mark}plain_sum in " in listed
     assert f"T {mark}plain_set" in listed and f"U {mark}native_set" in listed
+
+
+#: Fortran functions that write their result to where the first argument points, as MKL's do.
+BY_ARGUMENT = """
+#include <complex.h>
+void native_z(double complex *result, const int *n, const double complex *x, const int *incx,
+              const double complex *y, const int *incy)
+{
+    *result = (double)(*n + 10 * *incx + 100 * *incy) * x[0] + y[0];
+}
+void native_c(float complex *result, const float complex *x, const float complex *y)
+{
+    *result = *x + 2 * *y;
+}
+"""
+BY_VALUE = """
+#include <complex.h>
+double complex plain_z(const int *, const double complex *, const int *, const double complex *,
+                       const int *);
+float complex plain_c(const float complex *, const float complex *);
+int main(void)
+{
+    int n = 1, incx = 2, incy = 3;
+    double complex x = 1 + 2 * I, y = 5 - 7 * I;
+    float complex a = 1 + 2 * I, b = 3 - 4 * I;
+    return plain_z(&n, &x, &incx, &y, &incy) != 321 * x + y || plain_c(&a, &b) != a + 2 * b;
+}
+"""
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        pytest.param(
+            machine,
+            marks=pytest.mark.tool(
+                f"{TARGETS[machine].triple}-gcc", *TARGETS[machine].emulator.split()
+            ),
+        )
+        for machine in ("x86_64", "aarch64")
+    ],
+)
+def test_complex_results_come_in_registers(tmp_path: Path, machine: str) -> None:
+    target = TARGETS[machine]
+    aliases = {"plain_z": "native_z", "plain_c": "native_c"}
+    precisions = {"plain_z": "double", "plain_c": "single"}
+    archive = _alias.archive(aliases, machine, results=precisions)
+    (tmp_path / "libalias.a").write_bytes(archive)
+    (tmp_path / "native.c").write_text(BY_ARGUMENT)
+    (tmp_path / "program.c").write_text(BY_VALUE)
+    compiler = (f"{target.triple}-gcc", "-O2", "-Wl,--fatal-warnings")
+    run(*compiler, "-shared", "-fPIC", "native.c", "-o", "libnative.so", cwd=tmp_path)
+    run(
+        *(
+            *compiler,
+            "program.c",
+            "-L.",
+            "-lalias",
+            "-lnative",
+            "-Wl,-rpath,$ORIGIN",
+            "-o",
+            "program",
+        ),
+        cwd=tmp_path,
+    )
+    emulator = (target.emulator, "-L", f"/usr/{target.triple}") if target.emulator else ()
+    run(*emulator, tmp_path / "program", cwd=tmp_path)

@@ -270,3 +270,59 @@ def test_without_its_threading_library_a_model_is_not_linkable(
     )
     # What is left is chosen in the documented order.
     assert "-lmkl_gnu_thread" in venv.run("blaswheel", "pc", "--no-verify").stdout
+
+
+COMPLEX = """
+program complex_functions
+  implicit none
+  integer, parameter :: ik = BITS / 8, sp = kind(1e0), dp = kind(1d0)
+  integer(ik), parameter :: one = 1, two = 2
+  complex(sp), external :: CDOTC, CDOTU, CLADIV
+  complex(dp), external :: ZDOTC, ZDOTU, ZLADIV
+  complex(sp) :: c(2) = [(1, 2), (3, 4)]
+  complex(dp) :: z(2) = [(1, 2), (3, 4)]
+  complex(sp) :: single
+  complex(dp) :: double
+  single = CDOTC(two, c, one, c, one)
+  write(*, '(2(1x, i0))', advance='no') nint(real(single)), nint(aimag(single))
+  single = CDOTU(two, c, one, c, one)
+  write(*, '(2(1x, i0))', advance='no') nint(real(single)), nint(aimag(single))
+  single = CLADIV(c(2) * c(1), c(1))
+  write(*, '(2(1x, i0))', advance='no') nint(real(single)), nint(aimag(single))
+  double = ZDOTC(two, z, one, z, one)
+  write(*, '(2(1x, i0))', advance='no') nint(real(double)), nint(aimag(double))
+  double = ZDOTU(two, z, one, z, one)
+  write(*, '(2(1x, i0))', advance='no') nint(real(double)), nint(aimag(double))
+  double = ZLADIV(z(2) * z(1), z(1))
+  write(*, '(2(1x, i0))') nint(real(double)), nint(aimag(double))
+end program
+"""
+
+
+@pytest.mark.tool("gfortran", "pkg-config")
+@pytest.mark.parametrize(("width", "bits", "suffix"), [("lp64", 32, ""), ("ilp64", 64, "_64")])
+@pytest.mark.parametrize("model", ["seq", "sdl"])
+def test_complex_functions_as_gfortran_calls_them(
+    mkl: Mkl, tmp_path: Path, model: str, width: str, bits: int, suffix: str
+) -> None:
+    if model == "sdl" and width == "ilp64":
+        # mkl_rt has 64-bit integers under names that say so.
+        suffix = "_64"
+    (tmp_path / "program.F90").write_text(COMPLEX)
+    words = ["--interface", width, "--threading", model]
+    if width == "ilp64":
+        words += ["--symbol-suffix", suffix]
+    output = tmp_path / "pc" / "blas.pc"
+    mkl.venv.run("blaswheel", "pc", *words, "--complex-return", "value", "-o", output)
+    names = ("CDOTC", "CDOTU", "CLADIV", "ZDOTC", "ZDOTU", "ZLADIV")
+    defines = [f"-D{name}={name.lower()}{suffix}" for name in names]
+    _, libs = flags(mkl.venv, tmp_path / "pc", "blas")
+    program = tmp_path / "program"
+    command = ["gfortran", f"-DBITS={bits}", *defines, tmp_path / "program.F90", "-o", program]
+    mkl.venv.run(*command, *libs)
+    printed = mkl.venv.run(program, environ=mkl.environ()).stdout
+    assert printed.split() == ["30", "0", "-10", "28", "3", "4"] * 2
+    assert "\ncomplex_return=register\n" in output.read_text()
+    # The library's own way: gfortran does not understand it.
+    mkl.venv.run("blaswheel", "pc", *words, "-o", tmp_path / "pc" / "own.pc")
+    assert "\ncomplex_return=argument\n" in (tmp_path / "pc" / "own.pc").read_text()

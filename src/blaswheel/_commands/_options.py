@@ -107,6 +107,12 @@ def add_naming(parser: ArgumentParser) -> None:
         "(default: 0,1,2,3)",
     )
     group.add_argument(
+        "--complex-return",
+        choices=("value",),
+        help="value: zdotc_ and its like return complex numbers as gfortran does, also where the "
+        "library (MKL) writes them to memory",
+    )
+    group.add_argument(
         "--alias-visibility",
         choices=("hidden", "default"),
         default="hidden",
@@ -229,6 +235,7 @@ def request(options: Namespace, mode: str) -> Request:
         depths=_runtime.DEPTHS if options.depth is None else _runtime.depths(options.depth),
         visibility=options.alias_visibility,
         isolate=options.isolate,
+        complex_return=options.complex_return,
     )
     return consistent(wanted)
 

@@ -118,7 +118,8 @@ def describe(library: Library) -> Iterator[str]:
         how = f"{returned} (all builds of {library.vendor.title}; not called)"
     yield row("complex return", how)
     if returned == "argument":
-        yield row("", "through a hidden argument: SciPy needs -Duse-g77-abi=true")
+        yield row("", "through a hidden argument: SciPy needs -Duse-g77-abi=true;")
+        yield row("", "for gfortran: blaswheel pc --complex-return value")
     yield row("headers", ", ".join(library.include_dirs) or "none")
     yield row("linkable", "yes" if library.linkable else f"no: {library.reason}")
     for defect in library.defects:
