@@ -293,6 +293,8 @@ class _Renames(dict[bytes, bytes]):
                 continue
             for match in re.finditer(re.escape(space) + rb"\w+", text):
                 start, end = match.span()
+                if text.startswith(b".h", end):
+                    continue  # a file that is included
                 for prefix in prefixes:
                     first = start - len(prefix)
                     if first < 0 or not text.startswith(prefix, first):

@@ -91,6 +91,9 @@ def _of_the_rest(
             signs.append((width, f"it is called {name}"))
     if vendor.name == "mkl" and not signs:
         signs.append(("lp64", "MKL's plain names, unless MKL_INTERFACE_LAYER is set"))
+    if vendor.name == "reference" and marked and not signs:
+        # BUILD_INDEX64_EXT_API of LAPACK 3.12: both widths in one library.
+        signs.append(("lp64", f"the plain names of a {vendor.title} that has others with 64"))
     for folder in include_dirs:
         width = _by_header(os.path.join(folder, "openblas_config.h"))
         if width and vendor.name == "openblas":

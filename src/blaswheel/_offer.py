@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 #: Part of what names generated headers in a cache: raise it whenever `_headers.generate` would
 #: give other text than before.
-HEADERS_FORMAT = "3"
+HEADERS_FORMAT = "4"
 
 
 class Request(Record):

@@ -170,6 +170,7 @@ class Statement(Record):
 
 REFERENCE = Vendor(
     name="reference",
+    one_width=False,
     title="Reference BLAS",
     url="https://www.netlib.org/lapack/",
     headers=("cblas.h", "lapacke.h", "lapack.h"),

@@ -18,23 +18,26 @@ C = r"""
 #define JOINED(name, end) name##end
 #define WITH(name, end) JOINED(name, end)
 #define C(name) WITH(name, C_END)
-#define F(name) WITH(name, F_END)
-double F(ddot)(const INTEGER *, const double *, const INTEGER *, const double *, const INTEGER *);
+#define QUOTED(text) #text
+#define TEXT(text) QUOTED(text)
+/* Under names of their own here: headers declare these too, each in its own way. */
+double dot(const INTEGER *, const double *, const INTEGER *, const double *, const INTEGER *)
+    __asm__("ddot" TEXT(F_END));
 #ifdef HAS_LAPACK
-void F(dgesv)(const INTEGER *, const INTEGER *, double *, const INTEGER *, INTEGER *, double *,
-              const INTEGER *, INTEGER *);
+void solve(const INTEGER *, const INTEGER *, double *, const INTEGER *, INTEGER *, double *,
+           const INTEGER *, INTEGER *) __asm__("dgesv" TEXT(F_END));
 #endif
 
 int main(void)
 {
     const double x[3] = {1, 2, 3};
     const INTEGER one = 1, three = 3;
-    printf("%g %g", C(cblas_ddot)(3, x, 1, x, 1), F(ddot)(&three, x, &one, x, &one));
+    printf("%g %g", C(cblas_ddot)(3, x, 1, x, 1), dot(&three, x, &one, x, &one));
 #ifdef HAS_LAPACK
     double a[4] = {2, 0, 0, 4}, b[2] = {2, 8};
     INTEGER pivot[4] = {-7, -7, -7, -7}, info = -7;
     const INTEGER two = 2;
-    F(dgesv)(&two, &one, a, &two, pivot + 1, b, &two, &info);
+    solve(&two, &one, a, &two, pivot + 1, b, &two, &info);
     printf(" %g %g %d%d%d%d", b[0], b[1], (int)pivot[0], (int)pivot[1], (int)pivot[2],
            (int)pivot[3]);
 #endif
