@@ -72,6 +72,7 @@ class Asked:
         self.threading = None
         self.alias_visibility = "hidden"
         self.isolate = False
+        self.complex_return = None
         #: of the project that has the subproject, the weakest word
         self.project = _project.of_folder(values["project"]) if "project" in values else Settings()
 
