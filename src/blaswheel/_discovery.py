@@ -143,7 +143,7 @@ def _root_folder(root: str, platform: str | None) -> str:
     if not os.path.isdir(root):
         if root.endswith(".whl") and os.path.isfile(root):
             return _unpacked([root], platform)
-        what = "neither a folder nor a wheel" if os.path.exists(root) else "no such file or folder"
+        what = "neither a folder nor a wheel" if os.path.exists(root) else "no such folder or wheel"
         raise BlaswheelError(
             f"--root {root}: {what}", "give a site-packages folder, a wheel, or a folder of wheels"
         )

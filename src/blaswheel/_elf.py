@@ -18,6 +18,7 @@ from itertools import accumulate, compress
 
 from blaswheel._binary import Binary
 from blaswheel._errors import FormatError
+from blaswheel._record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ DT_SONAME, DT_RPATH, DT_SYMBOLIC, DT_RUNPATH, DT_FLAGS = 14, 15, 16, 29, 30
 DT_RELA, DT_RELASZ, DT_REL, DT_RELSZ = 7, 8, 17, 18
 DT_PLTRELSZ, DT_PLTREL, DT_JMPREL = 2, 20, 23
 DT_GNU_HASH, DT_RELACOUNT, DT_RELCOUNT = 0x6FFFFEF5, 0x6FFFFFF9, 0x6FFFFFFA
-DT_VERNEED, DT_VERNEEDNUM = 0x6FFFFFFE, 0x6FFFFFFF
+DT_RELR, DT_VERSYM, DT_VERNEED, DT_VERNEEDNUM = 36, 0x6FFFFFF0, 0x6FFFFFFE, 0x6FFFFFFF
 DF_SYMBOLIC = 2
 SHN_UNDEF, SHN_ABS = 0, 0xFFF1
 STT_NOTYPE, STT_OBJECT, STT_FUNC, STT_COMMON, STT_TLS, STT_GNU_IFUNC = 0, 1, 2, 5, 6, 10
@@ -84,6 +85,94 @@ def read(path: str) -> Binary:
     """
     with _open(path) as file:
         return _Image(path, file).binary()
+
+
+class Requirements(Record):
+    """What a file needs of the system that it is loaded on.
+
+    Attributes
+    ----------
+    machine : str
+        As `Binary.machine`.
+    needed, rpath, runpath, soname
+        As of `Binary`.
+    versions : tuple of (str, str, int, bool)
+        File, version, index, and whether the file can do without it.
+    relr : bool
+        Whether it has relative relocations in the packed form (``DT_RELR``).
+    """
+
+    machine: str
+    soname: str | None
+    needed: tuple[str, ...]
+    rpath: tuple[str, ...]
+    runpath: tuple[str, ...]
+    versions: tuple[tuple[str, str, int, bool], ...]
+    relr: bool
+
+
+def requirements(path: str) -> Requirements:
+    """Read what an ELF file needs, and nothing of its symbols; a static program needs nothing.
+
+    Raises as `read` does.
+    """
+    with _open(path) as file:
+        image = _Image(path, file, may_be_static=True)
+
+        def text(offset: int) -> str:
+            return _text(image, offset)
+
+        def texts(tag: int) -> tuple[str, ...]:
+            return tuple(map(text, image.dynamic.get(tag, ())))
+
+        def paths(tag: int) -> tuple[str, ...]:
+            return tuple(entry for each in texts(tag) for entry in each.split(":"))
+
+        return Requirements(
+            machine=image.machine,
+            soname=next(iter(texts(DT_SONAME)[-1:]), None),
+            needed=texts(DT_NEEDED),
+            rpath=paths(DT_RPATH),
+            runpath=paths(DT_RUNPATH),
+            versions=tuple(
+                (text(name), text(version), index, weak)
+                for name, version, index, weak in _version_needs(image)
+            ),
+            relr=DT_RELR in image.dynamic,
+        )
+
+
+def versioned_symbol(path: str, index: int) -> str | None:
+    """Return the first symbol that a file wants in the version of an index.
+
+    Raises as `read` does.
+    """
+    with _open(path) as file:
+        image = _Image(path, file)
+        if DT_VERSYM not in image.dynamic:
+            return None
+        count = _symbol_count(image, 0)
+        table = image.load(image.value(DT_VERSYM), count * 2, "versions of symbols")
+        per_symbol = image.symbol[0] * 4
+        wanted = struct.pack(image.order + "H", index)
+        at = -1
+        while (at := table.find(wanted, at + 1)) >= 0:
+            if at % 2:
+                continue
+            address = image.value(DT_SYMTAB) + at // 2 * per_symbol
+            (offset,) = struct.unpack(image.order + "I", image.load(address, 4, "symbol table"))
+            return _text(image, offset)
+        return None
+
+
+def _text(image: _Image, offset: int) -> str:
+    """Return the string that begins at an offset of the string table, of at most 4 KiB."""
+    left = image.value(DT_STRSZ) - offset
+    content = image.load(image.value(DT_STRTAB) + offset, min(max(left, 0), 4096), "string table")
+    text, end, _ = content.partition(b"\0")
+    if not end:
+        raise image.error("a name lies outside the string table")
+    return text.decode("utf-8", "surrogateescape")
 
 
 def constant_ranges(path: str) -> list[tuple[int, int]]:
@@ -119,7 +208,7 @@ def _irregular(path: str) -> FormatError:
 class _Image:
     """An open file with its program headers and dynamic section read."""
 
-    def __init__(self, path: str, file: BinaryIO) -> None:
+    def __init__(self, path: str, file: BinaryIO, *, may_be_static: bool = False) -> None:
         status = os.fstat(file.fileno())
         if not stat.S_ISREG(status.st_mode):
             raise _irregular(path)
@@ -157,12 +246,14 @@ class _Image:
                 self.loaded.append((address, address + length, offset, flags))
             elif what == PT_DYNAMIC:
                 dynamic = (address, length)
+        #: every value of each tag, in order
+        self.dynamic: dict[int, list[int]] = {}
         if dynamic is None:
+            if may_be_static:
+                return
             raise self.error("statically linked, not a shared library")
         #: where the dynamic section is in the file
         self.dynamic_offset = self.extent(dynamic[0], "dynamic section")[0]
-        #: every value of each tag, in order
-        self.dynamic: dict[int, list[int]] = {}
         step = struct.calcsize(self.order + self.address) * 2
         content = self.load(dynamic[0], dynamic[1] // step * step, "dynamic section")
         for tag, value in struct.iter_unpack(f"{self.order}2{self.address}", content):
@@ -240,7 +331,11 @@ class _Image:
             functions=symbols.functions,
             objects=symbols.objects,
             imports=symbols.imports,
-            version_needs=tuple(_version_needs(self, strings)),
+            version_needs=tuple(
+                (strings.at(file), strings.at(version))
+                for file, version, _, weak in _version_needs(self)
+                if not weak
+            ),
             interposable=() if symbolic else symbols.interposable(),
             symbolic=symbolic,
         )
@@ -464,8 +559,11 @@ def _referenced(image: _Image) -> Iterator[int]:
         yield from found
 
 
-def _version_needs(image: _Image, strings: _Strings) -> Iterator[tuple[str, str]]:
-    """Yield (file, version) for each version that the library can't do without."""
+def _version_needs(image: _Image) -> Iterator[tuple[int, int, int, bool]]:
+    """Yield file, version, its index, and whether the library can do without, for each version.
+
+    File and version are offsets in the string table; the index is what ``DT_VERSYM`` has.
+    """
     count = image.value(DT_VERNEEDNUM)
     if not count or DT_VERNEED not in image.dynamic:
         return
@@ -486,9 +584,10 @@ def _version_needs(image: _Image, strings: _Strings) -> Iterator[tuple[str, str]
                 remaining -= 1
                 if remaining < 0:
                     raise image.error(f"malformed {what}")
-                _, flags, _, name, further = struct.unpack_from(image.order + "IHHII", content, at)
-                if not flags & VER_FLG_WEAK:
-                    yield strings.at(file), strings.at(name)
+                _, flags, index, name, further = struct.unpack_from(
+                    image.order + "IHHII", content, at
+                )
+                yield file, name, index & 0x7FFF, bool(flags & VER_FLG_WEAK)
                 at += further
                 if not further:
                     break

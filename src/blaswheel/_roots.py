@@ -71,7 +71,7 @@ def platform(tag: str) -> Platform:
     if tag == "win32":
         return Platform(system="win", machine="32")
     raise UsageError(
-        f"--platform {tag}: no platform tag",
+        f"{tag}: no platform tag",
         "give one as wheels have it: linux_aarch64, manylinux_2_28_x86_64, macosx_11_0_arm64, "
         "win_amd64",
     )

@@ -68,3 +68,8 @@ def test_a_library_that_crashes(blaswheel: Blaswheel, tmp_path: Path) -> None:
     done = blaswheel("verify", "--json", library, check=False)
     assert done.returncode == 1
     assert not check("verify", done.stdout)["ok"]
+
+
+def test_tag(blaswheel: Blaswheel, wheels: Wheels) -> None:
+    assert check("tag", blaswheel("tag", "--json", wheels.fetch(LP64)).stdout)["honest"]
+    assert check("tag", blaswheel("tag", "--json", wheels.fetch("packaging==26.4")).stdout)

@@ -1,0 +1,549 @@
+"""The honest platform tag of a wheel: what its binaries need, and nothing of this machine.
+
+Specifications: PEP 600 (manylinux), PEP 656 (musllinux), PEP 425, and the packaging user guide's
+"Platform compatibility tags". Members are read one at a time, through one temporary file.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+import tempfile
+import zipfile
+import zlib
+
+from blaswheel import _elf, _policies
+from blaswheel._errors import BlaswheelError, FormatError
+from blaswheel._record import Record
+from blaswheel._roots import Platform, platform
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+    from typing import IO
+
+    from blaswheel._elf import Requirements
+
+MAX_MEMBERS = 200_000
+#: Of one member, and of all together, unpacked.
+MAX_MEMBER, MAX_SIZE = 8 << 30, 32 << 30
+_ELF_MAGIC = b"\x7fELF"
+_MACHO_MAGICS = tuple(
+    bytes.fromhex(magic)
+    for magic in ("feedface", "feedfacf", "cefaedfe", "cffaedfe", "cafebabe", "cafebabf")
+)
+#: Of tags: what the readers call otherwise.
+_MACOS_MACHINES = {"aarch64": "arm64", "i686": "i386"}
+_WINDOWS = {"x86_64": "win_amd64", "aarch64": "win_arm64", "i686": "win32", "armv7l": "win_arm32"}
+_LOADERS = ("ld-linux", "ld64.so", "ld.so", "ld-lsb")
+
+
+class Deciding(Record):
+    """What keeps a tag from being a more general one.
+
+    Attributes
+    ----------
+    file : str
+        Member of the wheel.
+    symbol : str, optional
+        The first symbol wanted in that version, or the library that no policy has.
+    version : str, optional
+        Such as ``GLIBC_2.27``, ``macOS 11.0``.
+    """
+
+    file: str
+    symbol: str | None = None
+    version: str | None = None
+
+    @property
+    def text(self) -> str:
+        """For people."""
+        parts = [part for part in (self.symbol, self.version) if part]
+        return f"{self.file} needs {' in '.join(parts)}" if parts else self.file
+
+
+class Verdict(Record):
+    """What a wheel's name promises, and what its binaries need.
+
+    Attributes
+    ----------
+    declared : str
+        The platform tags in the file's name.
+    computed : str
+        The honest ones, the most general that the binaries allow.
+    deciding : Deciding, optional
+        None where nothing keeps the wheel from running anywhere.
+    honest : bool
+        Whether the declared tags promise no more than the binaries keep.
+    broken : tuple of str
+        The declared tags that promise too much.
+    notes : tuple of str
+        What could not be verified, and what else there is to know.
+    extension : bool
+        Whether it has extension modules, which are for one Python.
+    """
+
+    declared: str
+    computed: str
+    deciding: Deciding | None
+    honest: bool
+    broken: tuple[str, ...]
+    notes: tuple[str, ...]
+    extension: bool
+
+
+class _Elf(Record):
+    name: str
+    needs: Requirements
+    #: the folders of the wheel that its run paths lead to
+    reaches: tuple[str, ...]
+    #: the first symbol of each version that may decide, by the version's index
+    symbols: dict[int, str]
+
+
+class _Found(Record):
+    """The binaries of a wheel."""
+
+    elf: tuple[_Elf, ...]
+    #: member, machine, oldest macOS
+    macho: tuple[tuple[str, str, tuple[int, ...]], ...]
+    #: member, machine
+    pe: tuple[tuple[str, str], ...]
+    unread: tuple[str, ...]
+    extension: bool
+
+
+def honest(path: str, external: Iterable[str] = ()) -> Verdict:
+    """Judge the platform tags of a wheel by its binaries.
+
+    Parameters
+    ----------
+    path : str
+        The wheel.
+    external : iterable of str
+        File names or SONAMEs of libraries that other wheels bring.
+
+    Raises
+    ------
+    BlaswheelError
+        If it can't be read, or is no wheel.
+    """
+    declared = declared_tags(path)
+    found = _scan(path)
+    judge = _Judge(found, frozenset(external), declared)
+    if sum(map(bool, (found.elf, found.macho, found.pe))) > 1:
+        judge.notes.append("it has binaries of several systems, and a tag is for one")
+    judge.notes += found.unread
+    computed, deciding = judge.tag()
+    broken = tuple(tag for tag in declared if judge.promises_too_much(tag))
+    return Verdict(
+        declared=".".join(declared),
+        computed=computed,
+        deciding=deciding,
+        honest=not broken,
+        broken=broken,
+        notes=tuple(dict.fromkeys(judge.notes)),
+        extension=found.extension,
+    )
+
+
+def broken(path: str, name: str, external: Iterable[str] = ()) -> tuple[str, ...]:
+    """Return the platform tags of a file name that would promise too much for a wheel.
+
+    Parameters and errors are as of `honest`.
+    """
+    declared = declared_tags(name)
+    judge = _Judge(_scan(path), frozenset(external), declared)
+    for tag in declared:
+        if tag != "any":
+            platform(tag)  # refuses what is none
+    return tuple(tag for tag in declared if judge.promises_too_much(tag))
+
+
+def declared_tags(path: str) -> list[str]:
+    """Return the platform tags in a wheel's file name.
+
+    Raises
+    ------
+    BlaswheelError
+        If it is not named as a wheel.
+    """
+    base = os.path.basename(path)
+    parts = base.removesuffix(".whl").split("-")
+    if not base.endswith(".whl") or len(parts) not in (5, 6) or not all(parts):
+        raise BlaswheelError(
+            f"{path}: not the name of a wheel", "name it as its builder did: NAME-VERSION-TAGS.whl"
+        )
+    return parts[-1].split(".")
+
+
+class _Judge:
+    """Works out the tag of the binaries that were found."""
+
+    def __init__(self, found: _Found, external: frozenset[str], declared: Sequence[str]) -> None:
+        self.found = found
+        self.external = external
+        self.declared = declared
+        self.notes: list[str] = []
+        self.minor = 0
+        self.musl = False
+        self.foreign: Deciding | None = None
+        self.deciding: Deciding | None = None
+        self.machines: list[str] = []
+        self.macos: tuple[int, ...] = ()
+        self.beside: dict[str, set[str]] = {}
+        if found.elf:
+            self.machines = list(dict.fromkeys(one.needs.machine for one in found.elf))
+            self._elf()
+        elif found.macho:
+            self._macho()
+        elif found.pe:
+            self.machines = list(dict.fromkeys(machine for _, machine in found.pe))
+            self.deciding = Deciding(file=found.pe[0][0], version=self.machines[0])
+        if len(self.machines) > 1:
+            self.notes.append(f"it has binaries for {', '.join(self.machines)}")
+
+    def tag(self) -> tuple[str, Deciding | None]:
+        """Return the honest tag and what decides it."""
+        if self.found.elf:
+            machine = self.machines[0]
+            if self.foreign is not None or not self.minor:
+                return f"linux_{machine}", self.foreign or self.deciding
+            if self.musl:
+                return f"musllinux_1_{self._musl_minor()}_{machine}", self.deciding
+            return ".".join(sorted(_policies.tags(self.minor, machine))), self.deciding
+        if self.found.macho:
+            return self._macos_tag(), self.deciding
+        if self.found.pe:
+            machine = self.machines[0]
+            return _WINDOWS.get(machine, f"win_{machine}"), self.deciding
+        return "any", None
+
+    def promises_too_much(self, tag: str) -> bool:
+        """Tell whether there are systems that a declared tag is for and the binaries are not."""
+        if not self.deciding and not self.found.elf:
+            return False
+        try:
+            said = Platform(system="any") if tag == "any" else platform(tag)
+        except BlaswheelError:
+            self.notes.append(f"{tag}: not a tag that is known here")
+            return False
+        if said.system == "any":
+            return True
+        if self.found.elf:
+            if said.system not in ("linux", "manylinux", "musllinux"):
+                return True
+            if [said.machine] != self.machines:
+                return True
+            if said.system == "linux":
+                return False
+            if self.foreign is not None:
+                return True
+            if said.system == "musllinux":
+                # What needs no C library is for both.
+                return not self.musl and any(one.needs.needed for one in self.found.elf)
+            if self.musl:
+                return True
+            return not self.minor or said.version < (2, self.minor)
+        if self.found.macho:
+            if said.system != "macosx":
+                return True
+            machines = ["arm64", "x86_64"] if said.machine == "universal2" else [said.machine]
+            if not set(machines) <= set(self.machines):
+                return True
+            # From 11 on, tags tell the first number only.
+            told = said.version[:1] if said.version >= (11,) else said.version
+            return told < (self.macos[:1] if self._rounded() == self.macos else self._rounded())
+        return tag != self.tag()[0]
+
+    # Linux.
+
+    def _elf(self) -> None:
+        self.minor = _policies.FIRST.get(self.machines[0], 17)
+        musl = [one for one in self.found.elf if _is_musl(one.needs)]
+        glibc = [one for one in self.found.elf if any(n == "libc.so.6" for n in one.needs.needed)]
+        self.musl = bool(musl) and not glibc
+        self.deciding = Deciding(file=self.found.elf[0].name, version=self.machines[0])
+        inside = self._inside()
+        if musl and glibc:
+            self.foreign = Deciding(file=musl[0].name, symbol="musl's C library")
+            self.notes.append("it has binaries for glibc and for musl, and no system has both")
+            return
+        for one in self.found.elf:
+            self._libraries(one, inside)
+            if not self.musl:
+                self._versions(one, inside)
+        if self.musl:
+            relr = next((one for one in self.found.elf if one.needs.relr), None)
+            if relr is not None:
+                self.notes.append(
+                    f"{relr.name} has packed relocations (DT_RELR): it crashes with musl before "
+                    "1.2.4, which no tag can say"
+                )
+            self.notes.append("musl's symbols have no versions: which release they need can't be "
+                              "verified")  # fmt: skip
+
+    def _musl_minor(self) -> int:
+        """Return the minor of musl: as declared, since nothing tells it; else 1.2."""
+        minors = [
+            said.version[1]
+            for said in map(_parsed, self.declared)
+            if said is not None and said.system == "musllinux" and said.version[:1] == (1,)
+        ]
+        return min(minors, default=2)
+
+    def _inside(self) -> set[str]:
+        """Return the names of libraries that the wheel has where its run paths lead.
+
+        Those beside each other are noted as well: the first to be loaded, by its path, brings the
+        others (MKL).
+        """
+        for one in self.found.elf:
+            beside = self.beside.setdefault(posixpath.dirname(one.name), set())
+            beside.add(posixpath.basename(one.name))
+            if one.needs.soname:
+                beside.add(one.needs.soname)
+        reached = {folder for one in self.found.elf for folder in one.reaches}
+        names = set()
+        for one in self.found.elf:
+            if posixpath.dirname(one.name) in reached:
+                names.add(posixpath.basename(one.name))
+                if one.needs.soname:
+                    names.add(one.needs.soname)
+        return names
+
+    def _libraries(self, one: _Elf, inside: set[str]) -> None:
+        inside = inside | self.beside[posixpath.dirname(one.name)]
+        for name in one.needs.needed:
+            if name in inside or name in self.external or name.startswith(_LOADERS):
+                continue
+            if self.musl:
+                known = name in ("libc.so", "libz.so.1") or name.startswith("libc.musl-")
+                minor: int | None = 0 if known else None
+            else:
+                minor = _policies.LIBRARIES.get(name)
+            if minor is None:
+                if self.foreign is None:
+                    self.foreign = Deciding(file=one.name, symbol=name)
+                self.notes.append(
+                    f"{one.name} needs {name}, which neither the wheel nor a policy has"
+                )
+            elif minor > self.minor:
+                self.minor, self.deciding = minor, Deciding(file=one.name, symbol=name)
+
+    def _versions(self, one: _Elf, inside: set[str]) -> None:
+        inside = inside | self.beside[posixpath.dirname(one.name)]
+        for file, version, index, weak in one.needs.versions:
+            if weak or file in inside or file in self.external:
+                continue
+            if file not in _policies.LIBRARIES and not file.startswith(_LOADERS):
+                continue  # told already, as a library that no policy has
+            minor = _policies.minor(version)
+            if minor is None:
+                why = f"{one.name} needs {version} of {file}, which no policy has"
+                if version == "GLIBC_PRIVATE":
+                    why = f"{one.name} needs {version} of {file}, which is for glibc's own files"
+                self.notes.append(why)
+                if self.foreign is None:
+                    self.foreign = Deciding(
+                        file=one.name, symbol=one.symbols.get(index), version=version
+                    )
+            elif minor > self.minor or (
+                # The first file at the first minor has nothing to say until a version does.
+                minor == self.minor
+                and self.deciding is not None
+                and self.deciding.version in self.machines
+            ):
+                self.minor = max(minor, self.minor)
+                self.deciding = Deciding(
+                    file=one.name, symbol=one.symbols.get(index), version=version
+                )
+
+    # macOS.
+
+    def _macho(self) -> None:
+        per_file: dict[str, set[str]] = {}
+        for name, machine, version in self.found.macho:
+            per_file.setdefault(name, set()).add(_MACOS_MACHINES.get(machine, machine))
+            if version > self.macos:
+                self.macos = version
+                self.deciding = Deciding(file=name, version=f"macOS {'.'.join(map(str, version))}")
+        common = set.intersection(*per_file.values())
+        self.machines = sorted(common)
+        if not common:
+            self.notes.append("no machine has all of its binaries")
+            self.machines = sorted(set.union(*per_file.values()))
+        if not self.macos:
+            self.macos = (10, 0)
+            self.deciding = Deciding(file=self.found.macho[0][0])
+            self.notes.append("its binaries do not say which macOS they are for")
+
+    def _rounded(self) -> tuple[int, ...]:
+        """Return the macOS of the tag: from 11 on, tags have the first number only."""
+        major, minor = (*self.macos, 0)[:2]
+        if major < 11:
+            return major, minor
+        return (major + (minor > 0 or any(self.macos[2:])), 0)
+
+    def _macos_tag(self) -> str:
+        major, minor = self._rounded()
+        machine = "universal2" if self.machines == ["arm64", "x86_64"] else self.machines[0]
+        if machine == "arm64":
+            # There is no older macOS for it.
+            major, minor = max((major, minor), (11, 0))
+        return f"macosx_{major}_{minor}_{machine}"
+
+
+def _parsed(tag: str) -> Platform | None:
+    try:
+        return None if tag == "any" else platform(tag)
+    except BlaswheelError:
+        return None
+
+
+def _is_musl(needs: Requirements) -> bool:
+    return any(name == "libc.so" or name.startswith("libc.musl-") for name in needs.needed)
+
+
+# Reading.
+
+
+def _scan(path: str) -> _Found:
+    elf: list[_Elf] = []
+    macho: list[tuple[str, str, tuple[int, ...]]] = []
+    pe: list[tuple[str, str]] = []
+    unread: list[str] = []
+    extension = False
+    with tempfile.TemporaryDirectory(prefix="blaswheel-tag-") as folder:
+        place = os.path.join(folder, "member")
+        for name, magic in members(path, place):
+            base = posixpath.basename(name)
+            extension = extension or (
+                ".cpython-" in base or ".abi3." in base or ".pyd" in base or ".cp3" in base
+            )
+            try:
+                if magic == _ELF_MAGIC:
+                    elf.append(_read_elf(name, place))
+                elif magic in _MACHO_MAGICS:
+                    macho += _read_macho(name, place)
+                else:
+                    machine = _read_pe(place)
+                    if machine is not None:
+                        pe.append((name, machine))
+            except FormatError as error:
+                if not _is_object(place):
+                    why = error.message.partition(": ")[2] or error.message
+                    unread.append(f"{name}: not verified: {why}")
+    return _Found(
+        elf=tuple(elf),
+        macho=tuple(macho),
+        pe=tuple(pe),
+        unread=tuple(unread),
+        extension=extension,
+    )
+
+
+def members(path: str, place: str) -> Iterator[tuple[str, bytes]]:
+    """Put each binary of a wheel into the file at ``place``; yield its name and first bytes."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+            if len(members) > MAX_MEMBERS:
+                raise _unreadable(path, f"it has {len(members)} members")
+            left = MAX_SIZE
+            for member in members:
+                left -= member.file_size
+                if member.file_size > MAX_MEMBER or left < 0:
+                    raise _unreadable(path, f"it unpacks to more than {MAX_SIZE >> 30} GB")
+                if member.file_size < 52 or member.is_dir():
+                    continue
+                with archive.open(member) as source:
+                    magic = source.read(4)
+                    if magic != _ELF_MAGIC and magic[:2] != b"MZ" and magic not in _MACHO_MAGICS:
+                        continue
+                    with open(place, "wb") as target:
+                        target.write(magic)
+                        _copy(source, target, member.file_size - 4)
+                yield member.filename, magic
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError) as error:
+        raise _unreadable(path, str(error) or "not a zip file") from error
+    except OSError as error:
+        raise BlaswheelError(
+            f"{path}: {error.strerror or error}", "give the path of a wheel"
+        ) from error
+
+
+def _copy(source: IO[bytes], target: IO[bytes], size: int) -> None:
+    while chunk := source.read(1 << 18):
+        size -= len(chunk)
+        if size < 0:
+            raise ValueError("a member is larger than it says")
+        target.write(chunk)
+    if size:
+        raise ValueError("a member is smaller than it says")
+
+
+def _unreadable(path: str, why: str) -> BlaswheelError:
+    return BlaswheelError(f"{path}: can't be read as a wheel: {why}", "download or build it again")
+
+
+def _read_elf(name: str, place: str) -> _Elf:
+    needs = _elf.requirements(place)
+    # Told now, while the file is here: of each library the newest version may decide.
+    newest: dict[str, tuple[int, int]] = {}
+    for _file, version, index, weak in needs.versions:
+        family = version.partition("_")[0]
+        minor = 1000 if _policies.minor(version) is None else _policies.minor(version) or 0
+        if not weak and minor > newest.get(family, (-1, 0))[0]:
+            newest[family] = minor, index
+    symbols = {}
+    for _minor, index in newest.values():
+        symbol = _elf.versioned_symbol(place, index)
+        if symbol is not None:
+            symbols[index] = symbol
+    home = posixpath.dirname(name)
+    reaches = []
+    for entry in (*needs.rpath, *needs.runpath):
+        for origin in ("$ORIGIN", "${ORIGIN}"):
+            if entry == origin or entry.startswith(f"{origin}/"):
+                reached = posixpath.normpath(posixpath.join(home, f".{entry[len(origin) :]}"))
+                reaches.append("" if reached == "." else reached)
+    return _Elf(name=name, needs=needs, reaches=tuple(reaches), symbols=symbols)
+
+
+def _read_macho(name: str, place: str) -> Iterator[tuple[str, str, tuple[int, ...]]]:
+    from blaswheel import _binary
+
+    first = _binary.read(place)
+    for machine in first.machines or (first.machine,):
+        binary = first if machine == first.machine else _binary.read(place, machine)
+        if binary.format == "ar":
+            continue
+        system, version = binary.minimum_os or ("macos", "")
+        if system != "macos":
+            continue
+        yield name, machine, tuple(int(part) for part in version.split(".") if part.isdigit())
+
+
+def _read_pe(place: str) -> str | None:
+    """Return the machine of a DLL or program; None for one of MS-DOS, or that runs anywhere."""
+    from blaswheel import _pe
+
+    with open(place, "rb") as file:
+        head = file.read(64)
+        if len(head) < 64:
+            return None
+        file.seek(int.from_bytes(head[60:64], "little"))
+        head = file.read(24)
+    if head[:4] != b"PE\0\0":
+        return None
+    machine = int.from_bytes(head[4:6], "little")
+    return _pe.MACHINES.get(machine, (f"pe-{machine:04x}", 0))[0]
+
+
+def _is_object(place: str) -> bool:
+    """Tell whether an ELF file is for a linker, and so needs nothing."""
+    with open(place, "rb") as file:
+        head = file.read(18)
+    order = "big" if head[5:6] == b"\2" else "little"
+    return head[:4] == _ELF_MAGIC and int.from_bytes(head[16:18], order) == 1  # type: ignore[arg-type]
