@@ -43,7 +43,7 @@ def rows(rounds: int) -> Iterator[Row]:
     for name, (spec, platform, python, times) in WHEELS.items():
         try:
             path = Wheels().fetch(spec, platform, python)
-        except BaseException as error:  # noqa: BLE001 (what pytest raises is none of Exception)
+        except BaseException as error:  # what pytest raises is no Exception
             if isinstance(error, KeyboardInterrupt):
                 raise
             yield absent(f"tag {name}", f"the wheel {spec}")
@@ -98,8 +98,8 @@ def _write(name: str, path: Path, rounds: int) -> Iterator[Row]:
             tags = ["tags", "--platform-tag", "linux_x86_64", str(inside)]
             runs["wheel"] = process([SCRIPTS / "wheel", *tags])
         taken = by_turns(runs, max(3, rounds // 3))
-        # Judging comes first in any case, twice where a tag is chosen.
-        more = median(b - 2 * a for a, b in zip(taken["judge"], taken["write"], strict=True))
+        # Judging comes first in any case.
+        more = median(b - a for a, b in zip(taken["judge"], taken["write"], strict=True))
         own = max(more, 0.0)
         beside = f"{median(taken['copy']):.0f} ms to copy the file"
         if "wheel" in runs:

@@ -81,6 +81,8 @@ class Verdict(Record):
         What could not be verified, and what else there is to know.
     extension : bool
         Whether it has extension modules, which are for one Python.
+    refused : tuple of str
+        Of the tags that were chosen instead, those that promise too much.
     """
 
     declared: str
@@ -90,6 +92,7 @@ class Verdict(Record):
     broken: tuple[str, ...]
     notes: tuple[str, ...]
     extension: bool
+    refused: tuple[str, ...] = ()
 
 
 class _Elf(Record):
@@ -113,7 +116,7 @@ class _Found(Record):
     extension: bool
 
 
-def honest(path: str, external: Iterable[str] = ()) -> Verdict:
+def honest(path: str, external: Iterable[str] = (), chosen: Sequence[str] = ()) -> Verdict:
     """Judge the platform tags of a wheel by its binaries.
 
     Parameters
@@ -122,6 +125,8 @@ def honest(path: str, external: Iterable[str] = ()) -> Verdict:
         The wheel.
     external : iterable of str
         File names or SONAMEs of libraries that other wheels bring.
+    chosen : sequence of str
+        Other platform tags to judge, see `Verdict.refused`.
 
     Raises
     ------
@@ -135,6 +140,9 @@ def honest(path: str, external: Iterable[str] = ()) -> Verdict:
         judge.notes.append("it has binaries of several systems, and a tag is for one")
     judge.notes += found.unread
     computed, deciding = judge.tag()
+    for tag in chosen:
+        if tag != "any":
+            platform(tag)  # refuses what is none
     broken = tuple(tag for tag in declared if judge.promises_too_much(tag))
     return Verdict(
         declared=".".join(declared),
@@ -144,20 +152,8 @@ def honest(path: str, external: Iterable[str] = ()) -> Verdict:
         broken=broken,
         notes=tuple(dict.fromkeys(judge.notes)),
         extension=found.extension,
+        refused=tuple(tag for tag in chosen if judge.promises_too_much(tag)),
     )
-
-
-def broken(path: str, name: str, external: Iterable[str] = ()) -> tuple[str, ...]:
-    """Return the platform tags of a file name that would promise too much for a wheel.
-
-    Parameters and errors are as of `honest`.
-    """
-    declared = declared_tags(name)
-    judge = _Judge(_scan(path), frozenset(external), declared)
-    for tag in declared:
-        if tag != "any":
-            platform(tag)  # refuses what is none
-    return tuple(tag for tag in declared if judge.promises_too_much(tag))
 
 
 def declared_tags(path: str) -> list[str]:

@@ -63,13 +63,13 @@ def run(options: Namespace) -> int:
     external = [name for each in options.external for name in _external.names(each)]
     status = 0
     for number, path in enumerate(options.wheels):
-        verdict = _tag.honest(path, external)
+        verdict = _tag.honest(path, external, options.chosen.split(".") if options.chosen else ())
         if options.json:
             _options.put(_json(verdict))
         elif not options.write:
             _options.put(("\n" if number else "") + _text(path, verdict))
         if options.write:
-            _options.put(_write(path, verdict, options, external) + "\n")
+            _options.put(_write(path, verdict, options) + "\n")
         if options.check and not verdict.honest:
             status = 1
             _options.say(_broken(path, verdict))
@@ -121,13 +121,17 @@ def _broken(path: str, verdict: Verdict) -> str:
     )
 
 
-def _write(path: str, verdict: Verdict, options: Namespace, external: list[str]) -> str:
+def _write(path: str, verdict: Verdict, options: Namespace) -> str:
     """Write a wheel's copy and return its path."""
     tags = options.chosen or verdict.computed
     folder = options.folder or os.path.dirname(os.path.abspath(path))
     name = _retag.name_with(path, tags)
-    if options.chosen:
-        _check_chosen(path, name, verdict, external)
+    if verdict.refused:
+        why = f": {verdict.deciding.text}" if verdict.deciding is not None else ""
+        raise BlaswheelError(
+            f"{', '.join(verdict.refused)} promises too much{why}",
+            f"{verdict.computed} is the most that is honest",
+        )
     target = os.path.join(folder, name)
     same = os.path.exists(target) and os.path.samefile(target, path)
     if same and sorted(_retag.inner_tags(path)) == sorted(_retag.tags_of(name)):
@@ -142,13 +146,3 @@ def _write(path: str, verdict: Verdict, options: Namespace, external: list[str])
     if options.remove and not same:
         os.unlink(path)
     return written
-
-
-def _check_chosen(path: str, name: str, verdict: Verdict, external: list[str]) -> None:
-    broken = _tag.broken(path, name, external)
-    if broken:
-        why = f": {verdict.deciding.text}" if verdict.deciding is not None else ""
-        raise BlaswheelError(
-            f"{', '.join(broken)} promises too much{why}",
-            f"{verdict.computed} is the most that is honest",
-        )
