@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 
 from blaswheel import _environment, _files, _library, _naming, _offer, _pc, _select
-from blaswheel._errors import UsageError
+from blaswheel._errors import BlaswheelError, UsageError
 from blaswheel._offer import Offer, Place, Request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from blaswheel._loaded import Report
     from blaswheel._verdict import Verdict
 
 
@@ -223,3 +224,74 @@ def _public(library: _library.Library) -> Library:
 
 def _cache() -> Place:
     return Place(folder=_files.cache_dir(), is_cache=True)
+
+
+def preload(
+    library: str | None = None, *, interface: str | None = None, provider: str | None = None
+) -> list[str]:
+    """Load the BLAS of a wheel into this process, for those that need it by name; return its files.
+
+    Extension modules that were linked with it then load wherever they are installed. Nothing else
+    gets to see its functions, and its distribution is not imported. Call it before the modules
+    are imported, as often as you like.
+
+    Parameters
+    ----------
+    library, interface, provider : str, optional
+        As for `find`.
+
+    Raises
+    ------
+    ImportError
+        If there is no such library, or it can't be loaded.
+    """
+    from blaswheel import _preload
+
+    try:
+        return _preload.load(find(library, interface=interface, provider=provider))
+    except UsageError:
+        raise
+    except BlaswheelError as error:
+        raise ImportError(f"{error.message}: {error.hint}") from error
+
+
+def write_distributor_init(
+    path: str,
+    library: str | None = None,
+    *,
+    interface: str | None = None,
+    provider: str | None = None,
+) -> str:
+    """Write the file by which a package loads its BLAS, without blaswheel; return its path.
+
+    Import it in the package's ``__init__.py`` before anything else:
+    ``from . import _distributor_init``.
+
+    Parameters
+    ----------
+    path : str
+        The package's folder, in which the file is called ``_distributor_init.py``, or the file's
+        own path.
+    library, interface, provider : str, optional
+        As for `find`.
+
+    Raises
+    ------
+    BlaswheelError
+        If there is no such library, it can't be loaded in this way (musl, static), or the file
+        can't be written.
+    """
+    from blaswheel import _distributor
+
+    return _distributor.write(path, find(library, interface=interface, provider=provider))
+
+
+def loaded() -> Report:
+    """Tell of every BLAS in this process: where it is from, its names, integers and threads.
+
+    They are found by what the loaded files export, whatever they are called. Nothing is loaded or
+    changed.
+    """
+    from blaswheel import _loaded
+
+    return _loaded.report()

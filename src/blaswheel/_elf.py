@@ -22,7 +22,7 @@ from blaswheel._record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Container, Iterator
     from typing import BinaryIO
 
 #: EI_DATA: byte order, its name
@@ -163,6 +163,49 @@ def versioned_symbol(path: str, index: int) -> str | None:
             (offset,) = struct.unpack(image.order + "I", image.load(address, 4, "symbol table"))
             return _text(image, offset)
         return None
+
+
+def slots(path: str, names: Container[str]) -> list[int]:
+    """Return where in memory, from its base, a file has the addresses of functions of others.
+
+    Raises as `read` does.
+
+    Parameters
+    ----------
+    path : str
+    names : container of str
+        Which functions.
+    """
+    with _open(path) as file:
+        image = _Image(path, file)
+        per_symbol = image.symbol[0] * 4
+        wide = image.bits == 64
+        found = []
+        wanted: dict[int, bool] = {}
+        for table, length in ((DT_JMPREL, DT_PLTRELSZ), (DT_RELA, DT_RELASZ), (DT_REL, DT_RELSZ)):
+            if table not in image.dynamic:
+                continue
+            addend = table == DT_RELA or (table == DT_JMPREL and image.value(DT_PLTREL) == DT_RELA)
+            pattern = (
+                image.order + ("QQ" if wide else "II") + (("q" if wide else "i") if addend else "")
+            )
+            size = struct.calcsize(pattern)
+            content = image.load(image.value(table), image.value(length), "relocations")
+            for place, info, *_ in struct.iter_unpack(
+                pattern, content[: len(content) // size * size]
+            ):
+                number = info >> 32 if wide else info >> 8
+                if not number:
+                    continue
+                if number not in wanted:
+                    address = image.value(DT_SYMTAB) + number * per_symbol
+                    (offset,) = struct.unpack(
+                        image.order + "I", image.load(address, 4, "symbol table")
+                    )
+                    wanted[number] = _text(image, offset) in names
+                if wanted[number]:
+                    found.append(place)
+        return found
 
 
 def _text(image: _Image, offset: int) -> str:

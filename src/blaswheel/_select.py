@@ -121,12 +121,12 @@ def _same_provider(named: str, forced: str) -> bool:
     return version == forced_version or not (version and forced_version)
 
 
-def rank(library: Library) -> tuple[bool, int, str, str, bool, int, int, int, bool, str]:
+def rank(library: Library) -> tuple[bool, int, str, str, bool, int, bool, int, int, bool, str]:
     """Return the place of a library in the documented order; ties by name, version and path.
 
     Those of the system come last. Of the files of one provider shared libraries come before
-    static ones, and those first that have both widths under different names: two of them in one
-    program do not take over each other's.
+    static ones, those for Intel's Fortran before those for GNU's, and those first that have both
+    widths under different names: two of them in one program do not take over each other's.
     """
     provider = library.provider.name if library.provider else ""
     if provider.startswith("scipy-openblas"):
@@ -150,6 +150,7 @@ def rank(library: Library) -> tuple[bool, int, str, str, bool, int, int, int, bo
         version,
         static,
         THREADING.index(model),
+        is_gnu(library),
         own_width,
         lacks,
         several,

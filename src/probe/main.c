@@ -33,6 +33,8 @@ static const char help[] =
     "                       width, returns, agreement); further: numerics, fork\n"
     "  --names FILE         names to look up, one a line; - is standard input\n"
     "  --preload FILE       open FILE before LIBRARY, RTLD_GLOBAL; repeatable\n"
+    "  --scope SCOPE        global: open LIBRARY as what a program is linked with is opened,\n"
+    "                       RTLD_GLOBAL (default: local)\n"
     "  --against FILE       open FILE before LIBRARY in one scope (RTLD_GLOBAL) and show\n"
     "                       whether LIBRARY still computes right\n"
     "  --against-after FILE the same, with FILE opened after LIBRARY\n"
@@ -170,6 +172,10 @@ int main(int argc, char **argv)
             if (probe.preload_count == MAX_PRELOADS)
                 fail_usage("too many: --preload ", value);
             probe.preloads[probe.preload_count++] = value;
+        } else if (strcmp(option, "--scope") == 0) {
+            if (strcmp(value, "global") != 0 && strcmp(value, "local") != 0)
+                fail_usage("neither global nor local: --scope ", value);
+            probe.global = strcmp(value, "global") == 0;
         } else if (strcmp(option, "--against") == 0 || strcmp(option, "--against-after") == 0) {
             if (probe.against != NULL)
                 fail_usage("more than one: ", option);

@@ -73,3 +73,9 @@ def test_a_library_that_crashes(blaswheel: Blaswheel, tmp_path: Path) -> None:
 def test_tag(blaswheel: Blaswheel, wheels: Wheels) -> None:
     assert check("tag", blaswheel("tag", "--json", wheels.fetch(LP64)).stdout)["honest"]
     assert check("tag", blaswheel("tag", "--json", wheels.fetch("packaging==26.4")).stdout)
+
+
+def test_loaded(blaswheel: Blaswheel) -> None:
+    words = ("loaded", "--json", "-i", "scipy_openblas64,numpy")
+    found = check("loaded", blaswheel(*words).stdout)
+    assert len(found["libraries"]) == 2 and found["clashes"] and found["bindings"]

@@ -164,7 +164,14 @@ def test_an_extension_module_reaches_the_data_scheme(mkl: Mkl, tmp_path: Path, m
     built = package / "libdot.so"
     mkl.venv.run("gcc", "-shared", "-fPIC", source, "-o", built, *libs)
     code = "import ctypes; dot = ctypes.CDLL({!r}).dot; dot.restype = ctypes.c_double; print(dot())"
-    assert mkl.venv.run("python", "-c", code.format(str(built))).stdout == "25.0\n"
+    code = code.format(str(built))
+    if mkl.version == "2021.4.0":
+        # The kernels that it opens look for the layers' functions in the whole process, where
+        # those of an extension module are not.
+        failed = mkl.venv.run("python", "-c", code, check=False)
+        assert "Cannot load libmkl_def.so.1" in failed.stderr + failed.stdout
+        code = f"import ctypes; ctypes.CDLL({str(built)!r}, ctypes.RTLD_GLOBAL); {code}"
+    assert mkl.venv.run("python", "-c", code).stdout == "25.0\n"
     shutil.rmtree(package)
 
 
@@ -277,8 +284,12 @@ program complex_functions
   implicit none
   integer, parameter :: ik = BITS / 8, sp = kind(1e0), dp = kind(1d0)
   integer(ik), parameter :: one = 1, two = 2
-  complex(sp), external :: CDOTC, CDOTU, CLADIV
-  complex(dp), external :: ZDOTC, ZDOTU, ZLADIV
+  complex(sp), external :: CDOTC, CDOTU
+  complex(dp), external :: ZDOTC, ZDOTU
+#ifdef CLADIV
+  complex(sp), external :: CLADIV
+  complex(dp), external :: ZLADIV
+#endif
   complex(sp) :: c(2) = [(1, 2), (3, 4)]
   complex(dp) :: z(2) = [(1, 2), (3, 4)]
   complex(sp) :: single
@@ -287,14 +298,19 @@ program complex_functions
   write(*, '(2(1x, i0))', advance='no') nint(real(single)), nint(aimag(single))
   single = CDOTU(two, c, one, c, one)
   write(*, '(2(1x, i0))', advance='no') nint(real(single)), nint(aimag(single))
+#ifdef CLADIV
   single = CLADIV(c(2) * c(1), c(1))
   write(*, '(2(1x, i0))', advance='no') nint(real(single)), nint(aimag(single))
+#endif
   double = ZDOTC(two, z, one, z, one)
   write(*, '(2(1x, i0))', advance='no') nint(real(double)), nint(aimag(double))
   double = ZDOTU(two, z, one, z, one)
   write(*, '(2(1x, i0))', advance='no') nint(real(double)), nint(aimag(double))
+#ifdef ZLADIV
   double = ZLADIV(z(2) * z(1), z(1))
-  write(*, '(2(1x, i0))') nint(real(double)), nint(aimag(double))
+  write(*, '(2(1x, i0))', advance='no') nint(real(double)), nint(aimag(double))
+#endif
+  write(*, *)
 end program
 """
 
@@ -313,15 +329,24 @@ def test_complex_functions_as_gfortran_calls_them(
     if width == "ilp64":
         words += ["--symbol-suffix", suffix]
     output = tmp_path / "pc" / "blas.pc"
+    if (mkl.version, model, width) == ("2021.4.0", "sdl", "ilp64"):
+        # Before 2022 no name of mkl_rt says 64.
+        refused = mkl.venv.run("blaswheel", "pc", *words, check=False)
+        assert "is LP64, not ILP64" in refused.stderr
+        return
     mkl.venv.run("blaswheel", "pc", *words, "--complex-return", "value", "-o", output)
-    names = ("CDOTC", "CDOTU", "CLADIV", "ZDOTC", "ZDOTU", "ZLADIV")
+    names = ["CDOTC", "CDOTU", "ZDOTC", "ZDOTU"]
+    # Before 2024 there is no zladiv_64.
+    has_division = width == "lp64" or mkl.version >= "2024"
+    names += ["CLADIV", "ZLADIV"] if has_division else []
     defines = [f"-D{name}={name.lower()}{suffix}" for name in names]
     _, libs = flags(mkl.venv, tmp_path / "pc", "blas")
     program = tmp_path / "program"
     command = ["gfortran", f"-DBITS={bits}", *defines, tmp_path / "program.F90", "-o", program]
     mkl.venv.run(*command, *libs)
     printed = mkl.venv.run(program, environ=mkl.environ()).stdout
-    assert printed.split() == ["30", "0", "-10", "28", "3", "4"] * 2
+    expected = ["30", "0", "-10", "28", *(["3", "4"] if has_division else [])]
+    assert printed.split() == expected * 2
     assert "\ncomplex_return=register\n" in output.read_text()
     # The library's own way: gfortran does not understand it.
     mkl.venv.run("blaswheel", "pc", *words, "-o", tmp_path / "pc" / "own.pc")

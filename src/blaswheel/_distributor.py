@@ -1,0 +1,131 @@
+"""The small file by which a package loads its BLAS before its extension modules do."""
+
+from __future__ import annotations
+
+import os
+
+from blaswheel import _files, _runtime, _static
+from blaswheel._errors import BlaswheelError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from blaswheel._library import Library
+
+NAME = "_distributor_init.py"
+
+_TEXT = '''\
+"""Load the BLAS of {provider} before the extension modules that need it. Import this first.
+
+Written by blaswheel. The library is loaded by its path, and for those alone that ask for it by
+name: nothing else in the process gets to see its functions.
+"""
+
+import ctypes
+import os
+import sys
+from importlib import metadata
+
+PROVIDER = {provider!r}
+REQUIREMENT = {requirement!r}
+#: In the order in which they are loaded.
+FILES = {files!r}
+
+
+def _paths():
+    try:
+        distribution = metadata.distribution(PROVIDER)
+    except metadata.PackageNotFoundError:
+        raise ImportError(
+            f"{{PROVIDER}} is not installed, whose BLAS is needed here: pip install "
+            f"'{{REQUIREMENT}}'"
+        ) from None
+    known = {{file.name: file for file in distribution.files or ()}}
+    for name in FILES:
+        path = os.fspath(distribution.locate_file(known[name])) if name in known else ""
+        if not os.path.isfile(path):
+            raise ImportError(
+                f"{{name}} is missing in {{PROVIDER}} {{distribution.version}}: pip install "
+                f"--force-reinstall '{{REQUIREMENT}}'"
+            )
+        yield os.path.abspath(path)
+
+
+def _load(path):
+    if sys.platform == "win32":
+        _kept.append(os.add_dll_directory(os.path.dirname(path)))
+        return ctypes.WinDLL(path)
+    if len(FILES) == 1:
+        return ctypes.CDLL(path, mode=os.RTLD_LOCAL)
+    # Layers that need each other: their functions are found when they are called.
+    process = ctypes.CDLL(None)
+    process.dlopen.restype = ctypes.c_void_p
+    process.dlerror.restype = ctypes.c_char_p
+    handle = process.dlopen(os.fsencode(path), os.RTLD_LAZY | os.RTLD_LOCAL)
+    if not handle:
+        raise ImportError((process.dlerror() or b"").decode(errors="replace"))
+    return handle
+
+
+#: Handles: a library stays loaded, and a folder searched, as long as they are kept.
+_kept = []
+for _path in _paths():
+    _kept.append(_load(_path))
+'''
+
+
+def write(path: str, library: Library) -> str:
+    """Write the file that loads a library; return its path.
+
+    Parameters
+    ----------
+    path : str
+        A package's folder, in which it is called ``_distributor_init.py``, or the file's own path.
+    library : Library
+        Of a distribution: that is how it is found where the package is installed.
+
+    Raises
+    ------
+    BlaswheelError
+        If the library can't be loaded in this way, or the file can't be written.
+    """
+    if os.path.isdir(path):
+        path = os.path.join(path, NAME)
+    _files.write_atomically(path, text(library).encode())
+    return path
+
+
+def text(library: Library) -> str:
+    """Return the content of the file.
+
+    Raises
+    ------
+    BlaswheelError
+        If the library is of no distribution, static, or built for musl.
+    """
+    provider = library.provider
+    if provider is None or provider.name.startswith("system"):
+        raise BlaswheelError(
+            f"{library.title} is in no distribution, by whose name it could be found elsewhere",
+            "choose one that pip installs",
+        )
+    return _TEXT.format(
+        provider=provider.name,
+        requirement=f"{provider.name}=={provider.version}",
+        files=tuple(os.path.basename(each) for each in in_order(library)),
+    )
+
+
+def in_order(library: Library) -> tuple[str, ...]:
+    """Return the files of a library as they are to be loaded: what others need comes first.
+
+    Raises
+    ------
+    BlaswheelError
+        If it is static, or built for musl.
+    """
+    if _static.is_static(library):
+        raise BlaswheelError(
+            f"{library.title} is a static library, which nobody loads", "choose another library"
+        )
+    _runtime.check_preload(library.title, library.binary.needed)
+    return tuple(reversed(library.files))

@@ -1,0 +1,106 @@
+"""Every BLAS in a process is found, as threadpoolctl finds it, and what it cannot see."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.sites import ILP64, LP64, NUMPY, Blaswheel
+from tests.support import Venv, Wheels
+
+SCIPY = "scipy==1.17.1"
+
+
+@pytest.fixture(scope="module")
+def venv_with_both(shared_venv: Callable[..., Venv], wheels: Wheels) -> Venv:
+    return shared_venv(LP64, ILP64, NUMPY, "threadpoolctl==3.6.0")
+
+
+def report(venv: Venv, modules: str, **how: Any) -> dict[str, Any]:
+    found = json.loads(venv.run("blaswheel", "loaded", "--json", "-i", modules, **how).stdout)
+    assert isinstance(found, dict) and found["schema"] == 1
+    return found
+
+
+def test_numpy(venv_with_both: Venv) -> None:
+    found = report(venv_with_both, "numpy.linalg")
+    (one,) = found["libraries"]
+    assert Path(one["path"]).parent.name == "numpy.libs"
+    assert one["provider"] == NUMPY.replace("==", " ")
+    assert (one["implementation"], one["interface"]) == ("openblas", "ilp64")
+    assert one["threads"] >= 1 and one["core"] and one["threading_layer"] == "pthreads"
+    assert not one["is_global"]
+    called = {Path(module).name.partition(".")[0]: paths
+              for module, paths in found["bindings"].items()}  # fmt: skip
+    assert called["_umath_linalg"] == [one["path"]]
+
+
+def test_agrees_with_threadpoolctl(venv_with_both: Venv) -> None:
+    code = """
+import ctypes, json, numpy.linalg, scipy_openblas32, threadpoolctl, blaswheel
+theirs = {(x["filepath"], x["num_threads"], x["version"], x["threading_layer"], x["architecture"])
+          for x in threadpoolctl.threadpool_info() if x["user_api"] == "blas"}
+ours = {(x.path, x.threads, x.version, x.threading_layer, x.core)
+        for x in blaswheel.loaded().libraries}
+assert {x[:2] for x in theirs} <= {x[:2] for x in ours}, (theirs, ours)
+assert {(x[0], x[3], x[4]) for x in theirs} <= {(x[0], x[3], x[4]) for x in ours}, (theirs, ours)
+print(len(ours))
+"""
+    assert venv_with_both.run("python", "-c", code).stdout == "2\n"
+
+
+def test_a_provider_that_was_imported_is_global(venv_with_both: Venv) -> None:
+    """That is what scipy-openblas' own module does, and whom it serves from then on."""
+    found = report(venv_with_both, "scipy_openblas64,numpy")
+    by_name = {Path(one["path"]).name: one for one in found["libraries"]}
+    assert by_name["libscipy_openblas64_.so"]["is_global"]
+    clash = next(one for one in found["clashes"] if one["is_global"])
+    assert Path(clash["libraries"][0]).name == "libscipy_openblas64_.so"
+    assert "scipy_cblas_dgemm64_" in clash["names"]
+    umath = next(paths for name, paths in found["bindings"].items() if "_multiarray_umath" in name)
+    assert Path(umath[0]).name == "libscipy_openblas64_.so"
+
+
+def test_text(venv_with_both: Venv) -> None:
+    said = venv_with_both.run("blaswheel", "loaded", "-i", "numpy").stdout
+    assert "openblas 0.3." in said and "ilp64" in said and "1 copies" in said
+    assert venv_with_both.run("blaswheel", "loaded", "-i", "json").stdout == "no BLAS is loaded\n"
+
+
+def test_a_module_that_fails(venv_with_both: Venv) -> None:
+    error, hint = Blaswheel(venv_with_both).error("loaded", "-i", "numpy,no_such_module")
+    assert "no_such_module" in error and "ModuleNotFoundError" in error and hint
+
+
+@pytest.mark.tool("gcc")
+def test_a_library_of_any_name(venv_with_both: Venv, tmp_path: Path) -> None:
+    """A reference BLAS under a name that says nothing, which threadpoolctl does not see."""
+    code = "from blaswheel import _routines; print(*sorted(_routines.routines('blas')))"
+    stems = venv_with_both.run("python", "-c", code).stdout.split()
+    (tmp_path / "x.c").write_text("".join(f"void {stem}_(void) {{}}\n" for stem in stems))
+    library = tmp_path / "nothing-to-see.bin"
+    subprocess.run(["gcc", "-shared", "-fPIC", tmp_path / "x.c", "-o", library], check=True)
+    (tmp_path / "loads_it.py").write_text(f"import ctypes\nctypes.CDLL({str(library)!r})\n")
+    environ = {"PYTHONPATH": str(tmp_path)}
+    (one,) = report(venv_with_both, "loads_it", environ=environ)["libraries"]
+    assert one["path"] == str(library) and one["provider"] is None
+    assert one["names"] == ["*_"]
+
+
+def test_looking_changes_nothing(venv_with_both: Venv) -> None:
+    code = """
+import numpy.linalg, os, blaswheel
+blaswheel.loaded()
+before = (sorted(set(l.split()[-1] for l in open("/proc/self/maps") if "/" in l)),
+          len(os.listdir("/proc/self/task")), os.getcwd(), dict(os.environ))
+blaswheel.loaded()
+after = (sorted(set(l.split()[-1] for l in open("/proc/self/maps") if "/" in l)),
+         len(os.listdir("/proc/self/task")), os.getcwd(), dict(os.environ))
+print(before == after)
+"""
+    assert venv_with_both.run("python", "-c", code).stdout == "True\n"

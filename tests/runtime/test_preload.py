@@ -1,0 +1,250 @@
+"""A package that loads its BLAS first works wherever the provider is installed."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.sites import ILP64, LP64, NUMPY
+from tests.runtime.extensions import package
+from tests.support import Venv, Wheels
+
+pytestmark = pytest.mark.tool("gcc", "pkg-config")
+WRITE = "import blaswheel, sys; print(blaswheel.write_distributor_init({0!r}, {1!r}))"
+
+
+class Built:
+    """Packages for LP64 and ILP64 that load their BLAS first; the environment they were built in
+    is gone."""
+
+    def __init__(self, folder: Path, build: Venv) -> None:
+        self.narrow = package(build, folder, "narrow", first="from . import _distributor_init")
+        self.wide = package(
+            build, folder, "wide", wide=True, first="from . import _distributor_init"
+        )
+        self.plain = package(build, folder, "plain")
+        for target, provider in (
+            (self.narrow, "scipy-openblas32"),
+            (self.wide, "scipy-openblas64"),
+        ):
+            code = WRITE.format(str(target), provider)
+            said = build.run("python", "-c", code).stdout.strip()
+            assert said == str(target / "_distributor_init.py")
+        shutil.rmtree(build.path)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory, wheels: Wheels, blaswheel_wheel: Path) -> Built:
+    build = Venv(tmp_path_factory.mktemp("build") / "venv")
+    files = map(wheels.fetch, (LP64, ILP64))
+    build.pip_install("--no-index", "--no-deps", blaswheel_wheel, *files)
+    return Built(tmp_path_factory.mktemp("packages"), build)
+
+
+def install(package_folder: Path, site: Path) -> None:
+    shutil.copytree(package_folder, site / package_folder.name)
+
+
+@pytest.fixture
+def clean(venv: Callable[..., Venv], wheels: Wheels) -> Callable[..., Venv]:
+    """Make an environment with providers and without blaswheel."""
+
+    def make(*specs: str, name: str = "clean") -> Venv:
+        made = venv(name)
+        made.pip_install("--no-index", "--no-deps", *map(wheels.fetch, specs))
+        return made
+
+    return make
+
+
+USE = "import {0}; print({0}.dot())"
+
+
+def test_one_environment(built: Built, clean: Callable[..., Venv]) -> None:
+    made = clean(LP64, ILP64)
+    for folder in (built.narrow, built.wide, built.plain):
+        install(folder, made.site_packages)
+    for name in ("narrow", "wide"):
+        assert made.run("python", "-c", USE.format(name)).stdout == "14.0\n"
+    for order in ("narrow, wide", "wide, narrow"):
+        code = f"import {order}; print(narrow.dot(), wide.dot())"
+        assert made.run("python", "-c", code).stdout == "14.0 14.0\n"
+    # Without it, the module finds nothing.
+    failed = made.run("python", "-c", USE.format("plain"), check=False)
+    assert "libscipy_openblas.so: cannot open shared object file" in failed.stderr
+
+
+def test_the_provider_in_the_base_environment(
+    built: Built, clean: Callable[..., Venv], tmp_path: Path
+) -> None:
+    base = clean(LP64, name="base")
+    base.run("python", "-m", "venv", "--without-pip", "--system-site-packages", tmp_path / "child")
+    child = tmp_path / "child"
+    # A child of the real Python: what the base environment has is added by a .pth file.
+    (site,) = child.glob("lib/python*/site-packages")
+    (site / "base.pth").write_text(f"{base.site_packages}\n")
+    install(built.narrow, site)
+    done = subprocess.run([child / "bin/python", "-c", USE.format("narrow")], capture_output=True,
+                          text=True, check=True)  # fmt: skip
+    assert done.stdout == "14.0\n"
+
+
+def test_target_folder_and_user_site(
+    built: Built, wheels: Wheels, venv: Callable[..., Venv], tmp_path: Path
+) -> None:
+    made = venv()
+    target = tmp_path / "target"
+    made.pip_install("--no-index", "--no-deps", "--target", target, wheels.fetch(LP64))
+    install(built.narrow, made.site_packages)
+    environ = {"PYTHONPATH": str(target)}
+    assert made.run("python", "-c", USE.format("narrow"), environ=environ).stdout == "14.0\n"
+    # A user's site-packages, for an interpreter that has one.
+    base = tmp_path / "user"
+    python = os.path.realpath(sys.executable)
+    code = "import site; print(site.getusersitepackages())"
+    environ = {**os.environ, "PYTHONUSERBASE": str(base)}
+    for name in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV"):
+        environ.pop(name, None)
+    site = subprocess.run([python, "-c", code], env=environ, capture_output=True, text=True,
+                          check=True).stdout.strip()  # fmt: skip
+    Path(site).parent.mkdir(parents=True)
+    shutil.move(target, site)
+    packages = tmp_path / "packages"
+    install(built.narrow, packages)
+    environ["PYTHONPATH"] = str(packages)
+    done = subprocess.run([python, "-c", USE.format("narrow")], env=environ, capture_output=True,
+                          text=True, check=False)  # fmt: skip
+    assert done.stdout == "14.0\n", done.stderr
+
+
+def test_symbolic_links(built: Built, clean: Callable[..., Venv], tmp_path: Path) -> None:
+    made = clean(LP64)
+    (tmp_path / "elsewhere").mkdir()
+    install(built.narrow, tmp_path / "elsewhere")
+    (made.site_packages / "narrow").symlink_to(tmp_path / "elsewhere" / "narrow")
+    provider = made.site_packages / "scipy_openblas32"
+    shutil.move(provider, tmp_path / "elsewhere" / "scipy_openblas32")
+    provider.symlink_to(tmp_path / "elsewhere" / "scipy_openblas32")
+    assert made.run("python", "-c", USE.format("narrow")).stdout == "14.0\n"
+
+
+def test_a_provider_that_is_missing_or_damaged(built: Built, clean: Callable[..., Venv]) -> None:
+    made = clean(ILP64)
+    install(built.narrow, made.site_packages)
+    install(built.wide, made.site_packages)
+    failed = made.run("python", "-c", USE.format("narrow"), check=False)
+    assert failed.stderr.splitlines()[-1] == (
+        "ImportError: scipy-openblas32 is not installed, whose BLAS is needed here: pip install "
+        "'scipy-openblas32==0.3.34.481.3'"
+    )
+    (library,) = made.site_packages.rglob("libscipy_openblas64_.so")
+    library.unlink()
+    failed = made.run("python", "-c", USE.format("wide"), check=False)
+    last = failed.stderr.splitlines()[-1]
+    assert last.startswith("ImportError: libscipy_openblas64_.so is missing in scipy-openblas64")
+
+
+def test_threads_forks_and_again(built: Built, clean: Callable[..., Venv]) -> None:
+    made = clean(LP64)
+    install(built.narrow, made.site_packages)
+    code = """
+import importlib, os, sys, threading
+results = []
+def work():
+    import narrow
+    results.append(narrow.dot())
+threads = [threading.Thread(target=work) for _ in range(8)]
+for each in threads: each.start()
+for each in threads: each.join()
+import narrow
+importlib.reload(narrow._distributor_init)
+child = os.fork()
+if child == 0:
+    os._exit(0 if narrow.dot() == 14 else 1)
+assert os.waitpid(child, 0)[1] == 0
+print(results, len([x for x in open("/proc/self/maps") if "openblas" in x and "r-xp" in x]))
+"""
+    assert made.run("python", "-c", code).stdout == f"{[14.0] * 8} 1\n"
+
+
+def test_nothing_else_is_bound_to_it(
+    built: Built, clean: Callable[..., Venv], blaswheel_wheel: Path
+) -> None:
+    """numpy keeps to its own copy, in every order of imports."""
+    made = clean(LP64, ILP64, NUMPY)
+    made.pip_install("--no-index", "--no-deps", blaswheel_wheel)
+    for folder in (built.narrow, built.wide):
+        install(folder, made.site_packages)
+    code = """
+import {0}
+import blaswheel
+assert narrow.dot() == wide.dot() == 14
+assert (numpy.linalg.solve([[2, 0], [0, 4]], [2, 8]) == [1, 2]).all()
+report = blaswheel.loaded()
+assert len(report.libraries) == 3 and not any(one.is_global for one in report.libraries)
+for module, paths in report.bindings.items():
+    if "numpy" in module and paths:
+        assert all("numpy.libs" in path for path in paths), (module, paths)
+print(report.threads > 0)
+"""
+    for order in ("numpy, narrow, wide", "wide, narrow, numpy", "narrow, numpy, wide"):
+        assert made.run("python", "-c", code.format(order)).stdout == "True\n"
+
+
+def test_preload_by_blaswheel(
+    built: Built, provider_venv: Callable[..., Venv], wheels: Wheels
+) -> None:
+    made = provider_venv(LP64, ILP64)
+    install(built.plain, made.site_packages)
+    code = """
+import sys, blaswheel
+paths = blaswheel.preload("scipy-openblas32")
+assert paths == blaswheel.preload("scipy-openblas32")
+assert "scipy_openblas32" not in sys.modules
+import ctypes
+assert not hasattr(ctypes.CDLL(None), "scipy_ddot_")
+import plain
+print(plain.dot(), *paths)
+"""
+    (library,) = made.site_packages.rglob("libscipy_openblas.so")
+    assert made.run("python", "-c", code).stdout == f"14.0 {library}\n"
+    failed = made.run("python", "-c", "import blaswheel; blaswheel.preload('mkl')", check=False)
+    assert failed.stderr.splitlines()[-1].startswith("ImportError: ")
+
+
+def test_musl_is_refused(blaswheel_wheel: Path, wheels: Wheels, tmp_path: Path,
+                         shared_venv: Callable[..., Venv]) -> None:  # fmt: skip
+    folder = wheels.unpacked(LP64, "musllinux_1_2_x86_64")
+    code = (
+        "import blaswheel; from blaswheel import _distributor; "
+        f"_distributor.text(blaswheel.find(root={str(folder)!r}))"
+    )
+    failed = shared_venv().run("python", "-c", code, check=False)
+    assert "built for musl" in failed.stderr
+
+
+@pytest.mark.parametrize("name", ["it's", 'a"b', "line\nbreak", "{0}", "$HOME", "back\\slash"])
+def test_names_are_text_and_nothing_else(
+    shared_venv: Callable[..., Venv], tmp_path: Path, name: str
+) -> None:
+    """The generated file compiles, and has the name as it is."""
+    code = f"""
+import ast
+from blaswheel import _distributor, _discovery
+from blaswheel._library import Library
+import blaswheel
+library = blaswheel.find(provider="scipy-openblas32")
+provider = library.provider.replace(name={name!r})
+text = _distributor.text(library.replace(provider=provider))
+tree = ast.parse(text)
+values = {{n.targets[0].id: ast.literal_eval(n.value) for n in tree.body
+          if isinstance(n, ast.Assign) and n.targets[0].id.isupper()}}
+assert values["PROVIDER"] == {name!r}, values
+"""
+    shared_venv(LP64).run("python", "-c", code)
