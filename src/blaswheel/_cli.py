@@ -27,6 +27,7 @@ COMMANDS = {
     "exec": "run a command with the pkg-config files and the library at hand",
     "meson": "write the Meson subproject into a project",
     "verify": "check a library by calling it, in a child process",
+    "doctor": "tell why a build finds its BLAS or not, or why files load or not",
     "loaded": "tell of every BLAS in a process that imports modules",
     "tag": "tell the honest platform tag of a wheel, and retag it",
     "isolate": "copy a library so that no other library takes over its names",

@@ -165,6 +165,15 @@ def versioned_symbol(path: str, index: int) -> str | None:
         return None
 
 
+def alignments(path: str) -> list[tuple[int, int, int]]:
+    """Return offset, address and alignment of each segment that is loaded.
+
+    Raises as `read` does.
+    """
+    with _open(path) as file:
+        return _Image(path, file, may_be_static=True).alignments
+
+
 def slots(path: str, names: Container[str]) -> list[int]:
     """Return where in memory, from its base, a file has the addresses of functions of others.
 
@@ -281,9 +290,13 @@ class _Image:
         #: (address, end of the part that is in the file, offset, flags) of each PT_LOAD
         self.loaded: list[tuple[int, int, int, int]] = []
         dynamic = None
+        #: (offset, address, alignment) of each PT_LOAD
+        self.alignments: list[tuple[int, int, int]] = []
         for values in struct.iter_unpack(segment, table):
             what, flags, offset, address, length = (values[i] for i in fields)
             if what == PT_LOAD:
+                # p_align is the last field in both classes.
+                self.alignments.append((offset, address, values[-1]))
                 if offset + length > self.size:
                     raise self.error("truncated")
                 self.loaded.append((address, address + length, offset, flags))

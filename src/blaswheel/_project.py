@@ -141,10 +141,17 @@ def tables(folder: str = os.curdir) -> dict[str, Any]:
     # Reading TOML costs more than all else that a command does; few projects have something.
     if b"blaswheel" not in content:
         return {}
-    return _parsed(content)
+    return parsed(content)
 
 
-def _parsed(content: bytes) -> dict[str, Any]:
+def parsed(content: bytes) -> dict[str, Any]:
+    """Return the content of a pyproject.toml.
+
+    Raises
+    ------
+    BlaswheelError
+        If it is no TOML, or this Python can't read TOML.
+    """
     if sys.version_info >= (3, 11):
         import tomllib
     else:

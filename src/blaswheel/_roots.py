@@ -215,7 +215,7 @@ def _unpack(wheel: _Wheel, folder: str) -> None:
         for member in members:
             if member.is_dir():
                 continue
-            place = _place(member.filename)
+            place = place_of(member.filename)
             if place is None:
                 raise _refused(wheel.path, f"member {member.filename!r} leads out of it")
             if (member.external_attr >> 16) & 0o170000 == 0o120000:
@@ -254,7 +254,7 @@ def _is_wanted(place: str) -> bool:
     return base.endswith(_WANTED) or ".so." in base
 
 
-def _place(name: str) -> str | None:
+def place_of(name: str) -> str | None:
     """Return where a member goes under the prefix; None if it is to go elsewhere."""
     parts = name.split("/")
     if any(part in ("", ".", "..") or "\\" in part or ":" in part for part in parts):

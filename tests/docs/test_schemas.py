@@ -79,3 +79,9 @@ def test_loaded(blaswheel: Blaswheel) -> None:
     words = ("loaded", "--json", "-i", "scipy_openblas64,numpy")
     found = check("loaded", blaswheel(*words).stdout)
     assert len(found["libraries"]) == 2 and found["clashes"] and found["bindings"]
+
+
+def test_doctor(blaswheel: Blaswheel, wheels: Wheels) -> None:
+    found = check("doctor", blaswheel("doctor", "--json", wheels.fetch(NUMPY)).stdout)
+    assert found["findings"] == [] and found["blas"]
+    assert check("doctor", blaswheel("doctor", "--json", check=False).stdout)
