@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import shutil
 import subprocess
 import sys
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
 
 from blaswheel import _runpath
 from tests.build_wheel import ROOT
 from tests.cli.sites import ILP64, LP64
 from tests.support import Venv, Wheels, clean_environment
+
+if TYPE_CHECKING:
+    from _pytest.mark.structures import ParameterSet
 
 #: What building in isolation takes from an index.
 TOOLS = (
@@ -36,7 +43,19 @@ EXAMPLES = {
     "library": ("libdot", LP64),
     "program": ("blasprog", LP64),
 }
+#: What the examples need beside gcc.
+NEEDS = {"fortran_extension": "gfortran", "cpp_extension": "g++"}
 CHECK = "import {0}; assert {0}.dot((1, 2, 3), (4, 5, 6)) == 32.0; print({0}.__file__)"
+
+
+def cases(few: Collection[tuple[str, ...]], *every: Iterable[str]) -> list[ParameterSet]:
+    """Return every combination of examples and more; all but a few are for full runs."""
+    found = []
+    for case in itertools.product(EXAMPLES, *every):
+        marks = [pytest.mark.tool(NEEDS[case[0]])] if case[0] in NEEDS else []
+        marks += [] if case in few else [pytest.mark.full]
+        found.append(pytest.param(*case, marks=marks))
+    return found
 
 
 class Index:
@@ -150,8 +169,20 @@ def computes(venv: Venv, package: str, environ: Mapping[str, str] | None = None)
     return done.stdout.strip()
 
 
+def row(record_property: Callable[[str, object], None], *cells: str) -> None:
+    """Record what the page of results says of a combination."""
+    record_property("row", dict(zip(("Example", "Way", "Mode", "By"), cells, strict=True)))
+
+
 def fails(venv: Venv, package: str) -> str:
     """Return how the import of a package fails."""
     done = venv.run("python", "-c", f"import {package}", cwd=venv.path, check=False)
     assert done.returncode == 1, done
     return done.stderr.splitlines()[-1]
+
+
+def stops(venv: Venv, program: str) -> str:
+    """Return how a program fails to start."""
+    done = venv.run(program, check=False)
+    assert done.returncode == 127, done
+    return done.stderr

