@@ -16,8 +16,8 @@ NAME = "_distributor_init.py"
 _TEXT = '''\
 """Load the BLAS of {provider} before the extension modules that need it. Import this first.
 
-Written by blaswheel. The library is loaded by its path, and for those alone that ask for it by
-name: nothing else in the process gets to see its functions.
+Written by blaswheel. A library of one file is loaded by its path for those alone that ask for it
+by name: nothing else in the process gets to see its functions.
 """
 
 import ctypes
@@ -56,11 +56,12 @@ def _load(path):
         return ctypes.WinDLL(path)
     if len(FILES) == 1:
         return ctypes.CDLL(path, mode=os.RTLD_LOCAL)
-    # Layers that need each other: their functions are found when they are called.
+    # Layers that need each other both ways: what one wants of a later one is looked up when it
+    # is called, in the whole process, since a library that was loaded by itself sees no other.
     process = ctypes.CDLL(None)
     process.dlopen.restype = ctypes.c_void_p
     process.dlerror.restype = ctypes.c_char_p
-    handle = process.dlopen(os.fsencode(path), os.RTLD_LAZY | os.RTLD_LOCAL)
+    handle = process.dlopen(os.fsencode(path), os.RTLD_LAZY | os.RTLD_GLOBAL)
     if not handle:
         raise ImportError((process.dlerror() or b"").decode(errors="replace"))
     return handle

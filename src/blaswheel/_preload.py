@@ -49,11 +49,12 @@ def _open(path: str, *, single: bool) -> object:
         return folder, ctypes.WinDLL(path)
     if single:
         return ctypes.CDLL(path, mode=os.RTLD_LOCAL)
-    # Layers that need each other: their functions are found when they are called.
+    # Layers that need each other both ways: what one wants of a later one is looked up when it is
+    # called, in the whole process, since a library that was loaded by itself sees no other.
     process = ctypes.CDLL(None)
     process.dlopen.restype = ctypes.c_void_p
     process.dlerror.restype = ctypes.c_char_p
-    handle = process.dlopen(os.fsencode(path), os.RTLD_LAZY | os.RTLD_LOCAL)
+    handle = process.dlopen(os.fsencode(path), os.RTLD_LAZY | os.RTLD_GLOBAL)
     if not handle:
         raise OSError((process.dlerror() or b"").decode(errors="replace"))
     return handle

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,8 @@ from tests.runtime.extensions import package
 from tests.support import Venv, Wheels
 
 pytestmark = pytest.mark.tool("gcc", "pkg-config")
+# The last SciPy that has wheels for the running Python.
+SCIPY = "scipy==1.17.1" if sys.version_info >= (3, 11) else "scipy==1.15.3"
 WRITE = "import blaswheel, sys; print(blaswheel.write_distributor_init({0!r}, {1!r}))"
 
 
@@ -173,28 +176,57 @@ print(results, len([x for x in open("/proc/self/maps") if "openblas" in x and "r
     assert made.run("python", "-c", code).stdout == f"{[14.0] * 8} 1\n"
 
 
-def test_nothing_else_is_bound_to_it(
-    built: Built, clean: Callable[..., Venv], blaswheel_wheel: Path
-) -> None:
-    """numpy keeps to its own copy, in every order of imports."""
-    made = clean(LP64, ILP64, NUMPY)
-    made.pip_install("--no-index", "--no-deps", blaswheel_wheel)
+def test_an_editable_package(built: Built, clean: Callable[..., Venv], tmp_path: Path) -> None:
+    """One that stays where its sources are."""
+    made = clean(LP64)
+    install(built.narrow, tmp_path / "sources")
+    (made.site_packages / "editable.pth").write_text(f"{tmp_path / 'sources'}\n")
+    assert made.run("python", "-c", USE.format("narrow")).stdout == "14.0\n"
+
+
+#: All orders; those of which each module is the first in one are run always.
+MODULES = ("numpy.linalg", "scipy.linalg", "narrow", "wide")
+ROTATIONS = [MODULES[number:] + MODULES[:number] for number in range(len(MODULES))]
+ORDERS = [
+    pytest.param(order, marks=() if order in ROTATIONS else pytest.mark.full)
+    for order in permutations(MODULES)
+]
+
+
+@pytest.fixture(scope="module")
+def crowded(
+    built: Built,
+    tmp_path_factory: pytest.TempPathFactory,
+    wheels: Wheels,
+    blaswheel_wheel: Path,
+) -> Venv:
+    """An environment with four copies of OpenBLAS."""
+    made = Venv(tmp_path_factory.mktemp("crowded") / "venv")
+    files = map(wheels.fetch, (LP64, ILP64, NUMPY, SCIPY))
+    made.pip_install("--no-index", "--no-deps", blaswheel_wheel, *files)
     for folder in (built.narrow, built.wide):
         install(folder, made.site_packages)
+    return made
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_nothing_else_is_bound_to_it(crowded: Venv, order: tuple[str, ...]) -> None:
+    """numpy and scipy keep to their own copies, in every order of imports."""
     code = """
 import {0}
 import blaswheel
 assert narrow.dot() == wide.dot() == 14
 assert (numpy.linalg.solve([[2, 0], [0, 4]], [2, 8]) == [1, 2]).all()
+assert abs(scipy.linalg.det([[2, 1], [1, 3]]) - 5) < 1e-12
 report = blaswheel.loaded()
-assert len(report.libraries) == 3 and not any(one.is_global for one in report.libraries)
+assert len(report.libraries) == 4 and not any(one.is_global for one in report.libraries)
 for module, paths in report.bindings.items():
-    if "numpy" in module and paths:
-        assert all("numpy.libs" in path for path in paths), (module, paths)
+    for package in ("numpy", "scipy"):
+        if f"/site-packages/{{package}}/" in module:
+            assert all(f"{{package}}.libs" in path for path in paths), (module, paths)
 print(report.threads > 0)
 """
-    for order in ("numpy, narrow, wide", "wide, narrow, numpy", "narrow, numpy, wide"):
-        assert made.run("python", "-c", code.format(order)).stdout == "True\n"
+    assert crowded.run("python", "-c", code.format(", ".join(order))).stdout == "True\n"
 
 
 def test_preload_by_blaswheel(

@@ -351,3 +351,33 @@ def test_complex_functions_as_gfortran_calls_them(
     # The library's own way: gfortran does not understand it.
     mkl.venv.run("blaswheel", "pc", *words, "-o", tmp_path / "pc" / "own.pc")
     assert "\ncomplex_return=argument\n" in (tmp_path / "pc" / "own.pc").read_text()
+
+
+@pytest.mark.tool("gcc", "pkg-config")
+@pytest.mark.parametrize("model", ["seq", "iomp"])
+def test_layers_that_are_loaded_first(mkl: Mkl, tmp_path: Path, model: str) -> None:
+    """A module without a run path, in a process that loaded the layers for it."""
+    if mkl.version == "2021.4.0":
+        return  # its kernels are found in programs only, see above
+    folder = tmp_path / "pc"
+    words = ("--runtime", "preload", "--interface", "lp64", "--threading", model)
+    mkl.venv.run("blaswheel", "pc", *words, "-o", folder / "blas.pc")
+    _, libs = flags(mkl.venv, folder, "blas")
+    (tmp_path / "dot.c").write_text(
+        "double cblas_ddot(int, const double *, int, const double *, int);\n"
+        "double dot(void) { const double x[2] = {3, 4}; return cblas_ddot(2, x, 1, x, 1); }\n"
+    )
+    built = tmp_path / "dot.so"
+    mkl.venv.run("gcc", "-shared", "-fPIC", tmp_path / "dot.c", "-o", built, *libs)
+    load = f"import ctypes; dot = ctypes.CDLL({str(built)!r}).dot; dot.restype = ctypes.c_double"
+    assert mkl.venv.run("python", "-c", load, check=False).returncode == 1
+    chosen = f"""
+import blaswheel
+from blaswheel import _preload
+wanted = ("lp64", {model!r})
+library = next(one for one in blaswheel.find_all()
+               if (one.interface, one.threading) == wanted and "mkl_gf" not in one.path)
+print(len(_preload.load(library)))
+"""
+    printed = mkl.venv.run("python", "-c", f"{chosen}\n{load}\nprint(dot())").stdout
+    assert printed.split() == ["3" if model == "seq" else "4", "25.0"]
