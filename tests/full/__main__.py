@@ -99,7 +99,8 @@ def main(arguments: Sequence[str]) -> int:
         ended = pytest.main(["--full", *section.options, *options, *paths], plugins=[recorder])
         if ended not in (0, pytest.ExitCode.NO_TESTS_COLLECTED):
             status = 1
-        save(name, recorder)
+        if recorder.tests:
+            save(name, recorder)
     PAGE.write_text(page(), encoding="utf-8")
     return status
 
