@@ -22,11 +22,14 @@ START, END = "<!-- table: {} -->", "<!-- end -->"
 def main() -> None:
     """Measure what is asked for."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", choices=[*NAMES, []], metavar="NAME")
+    parser.add_argument("names", nargs="*", metavar="NAME")
     parser.add_argument("--rounds", type=int, default=15, help="how often (default: 15)")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows there")
     parser.add_argument("--record", action="store_true", help="write the table to README.md")
     options = parser.parse_args()
+    unknown = [name for name in options.names if name not in NAMES]
+    if unknown:
+        parser.error(f"no benchmark {unknown[0]!r}; there are {', '.join(NAMES)}")
     about = measure.machine()
     sys.stdout.write(f"{about}; medians of {options.rounds}\n\n")
     found = {}

@@ -61,6 +61,7 @@ def absent(what: str, peer: str) -> Row:
 def process(
     command: Sequence[str | Path],
     environ: Mapping[str, str] | Callable[[], dict[str, str]] | None = None,
+    cwd: Path | None = None,
 ) -> Callable[[], float]:
     """Return what runs a command as a whole process and returns how many ms it took.
 
@@ -78,7 +79,7 @@ def process(
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             env=merged,
-            cwd=tempfile.gettempdir(),  # no project's folder, which may have settings
+            cwd=cwd or tempfile.gettempdir(),  # no project's folder, which may have settings
         )
         return 1000 * (time.perf_counter() - started)
 
