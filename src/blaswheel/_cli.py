@@ -26,6 +26,7 @@ COMMANDS = {
     "env": "print the shell lines that put the pkg-config files on PKG_CONFIG_PATH",
     "exec": "run a command with the pkg-config files and the library at hand",
     "meson": "write the Meson subproject into a project",
+    "cmake": "write CMake config files",
     "verify": "check a library by calling it, in a child process",
     "doctor": "tell why a build finds its BLAS or not, or why files load or not",
     "loaded": "tell of every BLAS in a process that imports modules",
