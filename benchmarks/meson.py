@@ -113,6 +113,7 @@ def _configured(title: str, times: dict[str, list[float]]) -> Iterator[Row]:
 
 def _backend(folder: Path, rounds: int) -> Row:
     """Build the same wheel by mesonpy with a ready-made file, and by our backend."""
+    (folder / "out").mkdir()
     build = "import sys, {0} as b; b.build_wheel(sys.argv[1])"
     runs = {}
     for backend in ("mesonpy", "blaswheel.mesonpy"):

@@ -44,6 +44,7 @@ CODES = {
     "shadowed": "warning",
 }
 MAX_FILES = 20_000
+SITES = ("site-packages", "dist-packages")
 #: Decorations of names by Fortran compilers and C, where no library tells its own.
 _USUAL = {"blas": ("_", "_64_"), "lapack": ("_", "_64_"), "cblas": ("", "64_", "_64"),
           "lapacke": ("", "64_", "_64")}  # fmt: skip
@@ -133,7 +134,7 @@ def _site_of(path: str) -> str:
     folder = os.path.dirname(path)
     one = folder
     while os.path.dirname(one) != one:
-        if os.path.basename(one) in ("site-packages", "dist-packages"):
+        if os.path.basename(one) in SITES:
             return one
         one = os.path.dirname(one)
     return folder
@@ -192,6 +193,11 @@ class _Examination:
         """Examine all, and tell."""
         for path in self._paths():
             self._read(os.path.realpath(path))
+        if not self.files and not self.findings:
+            raise BlaswheelError(
+                f"{self.only or self.root}: no library or extension module is there",
+                "give a wheel, an extension module, or a folder with some",
+            )
         for path, binary in self.files.items():
             self._check_file(path, binary)
         uses: list[Use] = []
@@ -208,8 +214,12 @@ class _Examination:
         return Diagnosis(findings=tuple(dict.fromkeys(self.findings)), uses=tuple(uses))
 
     def _paths(self) -> Iterator[str]:
+        if self.only is not None:
+            yield self.only
         count = 0
         for folder, folders, names in os.walk(self.root):
+            if self.only is not None and os.path.basename(self.site) not in SITES:
+                folders.clear()  # any folder: what is beside the file, and no more
             folders[:] = sorted(name for name in folders if name != "__pycache__")
             for name in sorted(names):
                 if _is_library(name):

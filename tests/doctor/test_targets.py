@@ -291,6 +291,11 @@ def test_damaged_files(blaswheel: Blaswheel, tmp_path: Path) -> None:
     (site / "y.so").write_bytes(b"")
     assert codes(findings(blaswheel, site)) == ["unreadable", "unreadable"]
     assert "no such file" in blaswheel.error("doctor", tmp_path / "nowhere")[0]
+    (tmp_path / "empty").mkdir()
+    assert "no library" in blaswheel.error("doctor", tmp_path / "empty")[0]
+    (tmp_path / "empty" / "text").write_text("no library\n")
+    said = blaswheel("doctor", tmp_path / "empty" / "text").stdout
+    assert "unreadable" in said and "not a library of a known format" in said
     broken = tmp_path / "a-1-py3-none-any.whl"
     broken.write_bytes(b"PK")
     assert str(broken) in blaswheel.error("doctor", broken)[0]

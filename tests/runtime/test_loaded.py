@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.cli.sites import ILP64, LP64, NUMPY, Blaswheel
+from tests.providers import debian
 from tests.support import Venv, Wheels
 
 SCIPY = "scipy==1.17.1"
@@ -18,7 +19,7 @@ SCIPY = "scipy==1.17.1"
 
 @pytest.fixture(scope="module")
 def venv_with_both(shared_venv: Callable[..., Venv], wheels: Wheels) -> Venv:
-    return shared_venv(LP64, ILP64, NUMPY, "threadpoolctl==3.6.0")
+    return shared_venv(LP64, ILP64, NUMPY, "threadpoolctl==3.8.0")
 
 
 def report(venv: Venv, modules: str, **how: Any) -> dict[str, Any]:
@@ -104,3 +105,25 @@ after = (sorted(set(l.split()[-1] for l in open("/proc/self/maps") if "/" in l))
 print(before == after)
 """
     assert venv_with_both.run("python", "-c", code).stdout == "True\n"
+
+
+@pytest.mark.tool("apt-get", "dpkg")
+@pytest.mark.parametrize(
+    ("package", "pattern"),
+    [("libblas3", "blas/libblas.so.3"), ("libatlas3-base", "atlas/libblas.so.3")],
+)
+def test_libraries_of_the_distribution(
+    venv_with_both: Venv, tmp_path: Path, package: str, pattern: str
+) -> None:
+    """The reference implementation and ATLAS under the name that everything has in Debian."""
+    folder = debian.unpacked(package)
+    (library,) = folder.glob(f"usr/lib/*-linux-gnu/{pattern}")
+    code = f"import ctypes, glob\nctypes.CDLL({str(library)!r})\n"
+    (tmp_path / "loads_it.py").write_text(code)
+    environ = {"PYTHONPATH": str(tmp_path), "LD_LIBRARY_PATH": str(library.parent)}
+    found = report(venv_with_both, "loads_it,numpy", environ=environ)["libraries"]
+    paths = [one["path"] for one in found]
+    assert str(library.resolve()) in paths
+    one = next(one for one in found if one["path"] == str(library.resolve()))
+    assert "*_" in one["names"] and one["interface"] in ("lp64", "unknown")
+    assert one["provider"] is None

@@ -261,6 +261,36 @@ def test_musl_is_refused(blaswheel_wheel: Path, wheels: Wheels, tmp_path: Path,
     assert "built for musl" in failed.stderr
 
 
+@pytest.mark.tool("musl-gcc", "gcc")
+def test_musl_does_not_take_what_was_loaded_by_path(tmp_path: Path) -> None:
+    """Why it is refused there: the same program, with glibc and with Debian's musl."""
+    (tmp_path / "blas.c").write_text("int blas(void) { return 14; }\n")
+    (tmp_path / "module.c").write_text("int blas(void);\nint dot(void) { return blas(); }\n")
+    (tmp_path / "program.c").write_text(
+        "#include <dlfcn.h>\n"
+        "int main(int count, char **words)\n"
+        "{\n"
+        "    if (count != 3 || !dlopen(words[1], RTLD_NOW | RTLD_LOCAL)) return 2;\n"
+        "    void *module = dlopen(words[2], RTLD_NOW);\n"
+        '    int (*dot)(void) = module ? (int (*)(void))dlsym(module, "dot") : 0;\n'
+        "    return !(dot && dot() == 14);\n"
+        "}\n"
+    )
+    (tmp_path / "hidden").mkdir()
+    for compiler, status in (("gcc", 0), ("musl-gcc", 1)):
+        library, module = tmp_path / "hidden" / "libblas.so", tmp_path / "module.so"
+        shared = [compiler, "-shared", "-fPIC"]
+        soname = "-Wl,-soname,libblas.so"
+        for words in (
+            [*shared, tmp_path / "blas.c", soname, "-o", library],
+            [*shared, tmp_path / "module.c", f"-L{library.parent}", "-lblas", "-o", module],
+            [compiler, tmp_path / "program.c", "-ldl", "-o", tmp_path / "program"],
+        ):
+            subprocess.run(words, check=True)
+        done = subprocess.run([tmp_path / "program", library, module], check=False)
+        assert done.returncode == status, compiler
+
+
 @pytest.mark.parametrize("name", ["it's", 'a"b', "line\nbreak", "{0}", "$HOME", "back\\slash"])
 def test_names_are_text_and_nothing_else(
     shared_venv: Callable[..., Venv], tmp_path: Path, name: str
