@@ -120,7 +120,8 @@ def test_libraries_of_the_distribution(
     (library,) = folder.glob(f"usr/lib/*-linux-gnu/{pattern}")
     code = f"import ctypes, glob\nctypes.CDLL({str(library)!r})\n"
     (tmp_path / "loads_it.py").write_text(code)
-    environ = {"PYTHONPATH": str(tmp_path), "LD_LIBRARY_PATH": str(library.parent)}
+    folders = f"{library.parent}:{library.parent.parent}"
+    environ = {"PYTHONPATH": str(tmp_path), "LD_LIBRARY_PATH": folders}
     found = report(venv_with_both, "loads_it,numpy", environ=environ)["libraries"]
     paths = [one["path"] for one in found]
     assert str(library.resolve()) in paths
