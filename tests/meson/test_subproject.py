@@ -359,10 +359,12 @@ endian = 'little'
 
 
 @pytest.mark.tool("aarch64-linux-gnu-gcc", "qemu-aarch64")
+@pytest.mark.parametrize("native", [False, True], ids=["plain", "native"])
 @pytest.mark.parametrize("version", VERSIONS)
-def test_cross(venv: Venv, wheels: Wheels, tmp_path: Path, version: str) -> None:
+def test_cross(venv: Venv, wheels: Wheels, tmp_path: Path, version: str, native: bool) -> None:
     root = wheels.unpacked(LP64, "manylinux_2_28_aarch64")
-    lines = [TWO[0], TWO[2].replace("cblas_ddot", "scipy_cblas_ddot"), TWO[3]]
+    name = "scipy_cblas_ddot" if native else "cblas_ddot"
+    lines = [TWO[0], TWO[2].replace("cblas_ddot", name), TWO[3]]
     project = consumer(venv, tmp_path / "project", *lines)
     (tmp_path / "cross.ini").write_text(CROSS)
     meson = Mesoner(venv, version)
@@ -370,7 +372,9 @@ def test_cross(venv: Venv, wheels: Wheels, tmp_path: Path, version: str) -> None
     refused = meson(*words, project / "a", project, check=False)
     assert refused.returncode == 1
     assert "it is for x86_64 (elf), and the build for aarch64 linux" in refused.stdout
-    options = [f"-Dblaswheel:root={root}", "-Dblaswheel:native=true"]
+    # An unpacked wheel, or the wheel itself.
+    place = root if native else wheels.fetch(LP64, "manylinux_2_28_aarch64")
+    options = [f"-Dblaswheel:root={place}", f"-Dblaswheel:native={str(native).lower()}"]
     meson(*words, *options, project / "b", project)
     meson("test", "-C", project / "b")
     header = (project / "b" / "narrow").read_bytes()[:20]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -381,3 +382,34 @@ print(len(_preload.load(library)))
 """
     printed = mkl.venv.run("python", "-c", f"{chosen}\n{load}\nprint(dot())").stdout
     assert printed.split() == ["3" if model == "seq" else "4", "25.0"]
+
+
+@pytest.mark.tool("gcc")
+def test_the_meson_subproject(mkl: Mkl, wheels: Wheels, tmp_path: Path) -> None:
+    """Both widths in one project, with all that MKL's layers need from other wheels."""
+    if mkl.version != NEWEST:
+        return  # the subproject asks for libraries as all else here does
+    mkl.venv.pip_install(
+        *("--no-index", "--no-deps"), *map(wheels.fetch, ("meson==1.12.1", "ninja==1.13.2"))
+    )
+    (tmp_path / "meson.build").write_text(
+        "project('p', 'c')\n"
+        "test('narrow', executable('narrow', 'narrow.c', dependencies: dependency('blas')))\n"
+        "test('wide', executable('wide', 'wide.c', dependencies: dependency('lapacke64')))\n"
+    )
+    (tmp_path / "narrow.c").write_text(
+        "double ddot_(const int *, const double *, const int *, const double *, const int *);\n"
+        "int main(void) { int n = 2, one = 1; double x[2] = {3, 4};\n"
+        "                 return ddot_(&n, x, &one, x, &one) != 25; }\n"
+    )
+    (tmp_path / "wide.c").write_text(
+        "#include <lapacke.h>\n"
+        "int main(void) { double a[1] = {2}, b[1] = {4}; lapack_int p[1];\n"
+        "                 return sizeof(p[0]) != 8 || b[0] != 4 ||\n"
+        "                        LAPACKE_dgesv64_(LAPACK_ROW_MAJOR, 1, 1, a, 1, p, b, 1) != 0 ||\n"
+        "                        b[0] != 2; }\n"
+    )
+    environ = {"PATH": f"{mkl.venv.bin}:{os.environ['PATH']}"}
+    mkl.venv.run("blaswheel", "meson", tmp_path)
+    for words in (["setup", "build"], ["compile", "-C", "build"], ["test", "-C", "build"]):
+        mkl.venv.run("meson", *words, cwd=tmp_path, environ=environ)
