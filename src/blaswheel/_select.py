@@ -204,6 +204,9 @@ def choose(libraries: Sequence[Library], wanted: Wish, problems: Sequence[str] =
     notes = [] if who else list(problems)
     for interface in (wanted.interface,) if wanted.interface else ("lp64", "ilp64"):
         fit = sorted((one for one in usable if serves(one, interface)), key=rank)
+        if interface == "ilp64":
+            # An unknown width is most often LP64: one that says ILP64 beside it is what is meant.
+            fit.sort(key=lambda one: (*rank(one)[:2], interface not in one.interfaces()))
         if wanted.prefer_system:
             fit.sort(key=lambda one: not one.of_system)
         if fit:

@@ -25,7 +25,7 @@ PACKAGES = (
     *("libopenblas64-pthread-dev", "libblis4-pthread", "libblis-pthread-dev", "libblas3"),
     *("libblas-dev", "liblapack3", "liblapack-dev", "liblapacke", "liblapacke-dev"),
     "libtmglib3",
-    *("libatlas3-base", "libgslcblas0"),
+    *("libatlas3-base", "libgslcblas0", "libblis64-4-pthread", "libblis64-pthread-dev"),
 )
 C = """\
 #include <cblas.h>
@@ -109,6 +109,7 @@ def test_list(blaswheel: Blaswheel, libdir: Path, environ: dict[str, str]) -> No
         (("openblas",), "openblas-pthread", ""),
         (("openblas", "--interface", "ilp64"), "openblas64-pthread", "64_"),
         (("blis",), "blis-pthread", ""),
+        (("blis", "--interface", "ilp64"), "blis64-pthread", "64_"),
     ],
 )
 def test_link(
@@ -123,7 +124,11 @@ def test_link(
     text = blaswheel("pc", "--system", "--runtime", "absolute", *options, environ=environ).stdout
     assert fields(text)["libdir"] == str(libdir / folder)
     (tmp_path / "openblas.pc").write_text(text, encoding="utf-8")
-    (tmp_path / "use.c").write_text(C.replace("@", suffix), encoding="ascii")
+    source = C.replace("@", suffix)
+    if folder == "blis64-pthread":  # its header has a name of its own
+        declared = f"double cblas_ddot{suffix}(long, const double *, long, const double *, long);"
+        source = source.replace("#include <cblas.h>", declared)
+    (tmp_path / "use.c").write_text(source, encoding="ascii")
     program = tmp_path / "use"
     # The alternatives put this header into the compiler's own folder.
     (tmp_path / "openblas64_config.h").write_text("#include <openblas_config.h>\n")

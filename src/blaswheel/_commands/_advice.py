@@ -45,7 +45,7 @@ def files(
         Whether it is certain that Meson reads the files.
     """
     wanted = dict.fromkeys(
-        " ".join(_numpy_options(offer, is_set=folder is not None))
+        " ".join(meson_options(offer, "numpy", is_set=folder is not None))
         for offer in offers
         if offer.interface == "ilp64"
     )
@@ -71,8 +71,8 @@ def files(
         say(line)
 
 
-def _numpy_options(offer: Offer, *, is_set: bool) -> list[str]:
-    """Return the options with which NumPy uses the files of an offer."""
+def meson_options(offer: Offer, consumer: str, *, is_set: bool) -> list[str]:
+    """Return the options with which NumPy or SciPy uses the files of an offer."""
     suffix = offer.symbol_suffix
     files = ("openblas", "openblas")
     if is_set:
@@ -83,7 +83,12 @@ def _numpy_options(offer: Offer, *, is_set: bool) -> list[str]:
     elif offer.library.implementation != "openblas":
         files = (_pc.default_name(offer),) * 2
     return _consumers.options(
-        "numpy", offer.interface, suffix, native=offer.request.native, files=files
+        consumer,
+        offer.interface,
+        suffix,
+        native=offer.request.native,
+        complex_return=offer.complex_return,
+        files=files,
     )
 
 

@@ -15,12 +15,15 @@ if TYPE_CHECKING:
     from argparse import ArgumentParser, Namespace
     from collections.abc import Mapping, Sequence
 
+    from blaswheel._offer import Offer
+
 HELP = """Run a command that finds the environment's BLAS: the set of pkg-config files on its
-PKG_CONFIG_PATH, a pkg-config that works, and the library's folder on the loader's path."""
+PKG_CONFIG_PATH, a pkg-config that works, and the library's folder on the loader's path. With --for,
+pip, build, uv and meson also get the options that the consumer's build needs."""
 EXAMPLE = """examples:
   blaswheel exec -- meson setup build
   blaswheel exec -- ./prog
-  blaswheel exec --native --for numpy --interface ilp64 -- \\
+  blaswheel exec --for numpy --interface ilp64 --depth 2 -- \\
     pip wheel --no-cache-dir --no-binary numpy numpy
 """
 
@@ -44,7 +47,22 @@ def run(options: Namespace) -> int:
     program = environ["PKG_CONFIG"]
     if asked and not _pkgconfig.is_same(asked, program, os.environ):
         _options.say(f"PKG_CONFIG is {asked}, which reads no file; using {program}")
+    if options.consumer is not None:
+        command = _for_consumer(command, written.offers[0], options.consumer)
     return _run(command, environ)
+
+
+def _for_consumer(command: list[str], offer: Offer, consumer: str) -> list[str]:
+    """Return the command with what the consumer's build needs to be told, or tell the user."""
+    from blaswheel import _front_ends
+    from blaswheel._commands import _advice
+
+    wanted = _advice.meson_options(offer, consumer, is_set=True)
+    told = _front_ends.with_options(command, wanted)
+    if told is None:
+        _options.say(f"{command[0]} is not known to build: pass {' '.join(wanted)} to Meson")
+        return command
+    return told
 
 
 def _run(command: Sequence[str], environ: Mapping[str, str]) -> int:
