@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import tempfile
 
-from blaswheel import _binary, _elf, _library, _loader, _roots, _routines, _tag
+from blaswheel import _binaries, _binary, _elf, _library, _loader, _roots, _routines
 from blaswheel._discovery import normalised
 from blaswheel._errors import BlaswheelError, FormatError
 from blaswheel._record import Record
@@ -145,7 +145,7 @@ def _unpack(wheel: str, root: str) -> list[str]:
     from blaswheel import _rawzip
 
     place = os.path.join(root, ".member")
-    for name, _magic in _tag.members(wheel, place):
+    for name, _magic in _binaries.members(wheel, place):
         to = _roots.place_of(name)
         if to is not None:
             target = os.path.join(root, to)

@@ -28,7 +28,7 @@ def names(place: str) -> set[str]:
     """
     found: set[str] = set()
     if place.endswith(".whl"):
-        from blaswheel._tag import members
+        from blaswheel._binaries import members
 
         with tempfile.TemporaryDirectory(prefix="blaswheel-") as folder:
             path = os.path.join(folder, "member")

@@ -101,7 +101,9 @@ def machine_of(wanted: Platform) -> tuple[str, str]:
     return kind, names.get(wanted.machine, wanted.machine)
 
 
-class _Wheel(Record):
+class Wheel(Record):
+    """What the file name of a wheel says."""
+
     path: str
     name: str
     version: str
@@ -123,7 +125,7 @@ def prefix(paths: Sequence[str], tag: str | None) -> str:
     BlaswheelError
         If a wheel can't be read, none is for the platform, or several could be meant.
     """
-    chosen = _chosen([_named(path) for path in paths], tag)
+    chosen = _chosen([named(path) for path in paths], tag)
     parts = []
     for wheel in chosen:
         stat = os.stat(wheel.path)
@@ -135,17 +137,24 @@ def prefix(paths: Sequence[str], tag: str | None) -> str:
     return folder
 
 
-def _named(path: str) -> _Wheel:
+def named(path: str) -> Wheel:
+    """Return what the file name of a wheel says.
+
+    Raises
+    ------
+    BlaswheelError
+        If it is not named as a wheel.
+    """
     parts = os.path.basename(path)[: -len(".whl")].split("-")
-    if len(parts) not in (5, 6) or not all(parts):
+    if not path.endswith(".whl") or len(parts) not in (5, 6) or not all(parts):
         raise BlaswheelError(
             f"{path}: not the name of a wheel", "name it as its builder did: NAME-VERSION-TAGS.whl"
         )
     name = re.sub(r"[-_.]+", "-", parts[0]).lower()
-    return _Wheel(path=path, name=name, version=parts[1], tags=tuple(parts[-1].split(".")))
+    return Wheel(path=path, name=name, version=parts[1], tags=tuple(parts[-1].split(".")))
 
 
-def _chosen(wheels: Sequence[_Wheel], tag: str | None) -> list[_Wheel]:
+def _chosen(wheels: Sequence[Wheel], tag: str | None) -> list[Wheel]:
     """Return one wheel of each project; those of other platforms are left out."""
     wanted = platform(tag) if tag is not None else None
     chosen = []
@@ -171,11 +180,11 @@ def _chosen(wheels: Sequence[_Wheel], tag: str | None) -> list[_Wheel]:
     return chosen
 
 
-def _fits(wheel: _Wheel, wanted: Platform | None) -> bool:
+def _fits(wheel: Wheel, wanted: Platform | None) -> bool:
     return wanted is None or any(serves(one, wanted) for one in _platforms(wheel))
 
 
-def _platforms(wheel: _Wheel) -> Iterator[Platform]:
+def _platforms(wheel: Wheel) -> Iterator[Platform]:
     for tag in wheel.tags:
         try:
             yield Platform(system="any") if tag == "any" else platform(tag)
@@ -184,13 +193,13 @@ def _platforms(wheel: _Wheel) -> Iterator[Platform]:
             continue
 
 
-def _need(wheel: _Wheel, wanted: Platform) -> tuple[bool, tuple[int, ...]]:
+def _need(wheel: Wheel, wanted: Platform) -> tuple[bool, tuple[int, ...]]:
     """Return how new a system a wheel needs: the newest that fits is the one made for it."""
     fit = [one for one in _platforms(wheel) if serves(one, wanted)]
     return any(one.system != "any" for one in fit), max(one.version for one in fit)
 
 
-def _unpack_all(wheels: Sequence[_Wheel], folder: str) -> None:
+def _unpack_all(wheels: Sequence[Wheel], folder: str) -> None:
     os.makedirs(os.path.join(folder, SITE), exist_ok=True)
     for wheel in wheels:
         try:
@@ -204,7 +213,7 @@ def _refused(path: str, why: str) -> BlaswheelError:
     return BlaswheelError(f"{path}: can't be read as a wheel: {why}", "download it again")
 
 
-def _unpack(wheel: _Wheel, folder: str) -> None:
+def _unpack(wheel: Wheel, folder: str) -> None:
     with zipfile.ZipFile(wheel.path) as archive:
         members = archive.infolist()
         if len(members) > MAX_MEMBERS:
