@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 NAME = "_distributor_init.py"
 
 _TEXT = '''\
-"""Load the BLAS of {provider} before the extension modules that need it. Import this first.
+"""Load the BLAS of a wheel before the extension modules that need it. Import this first.
 
 Written by blaswheel. A library of one file is loaded by its path for those alone that ask for it
 by name: nothing else in the process gets to see its functions.

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 #: What OpenBLAS's ``openblas_get_parallel`` says.
 _PARALLEL = {0: "sequential", 1: "pthreads", 2: "openmp"}
+#: What MKL's ``MKL_Set_Threading_Layer`` says when it is to set none (``mkl_service.h``).
+_MKL_LAYERS = {0: "intel", 1: "sequential", 2: "pgi", 3: "gnu", 4: "tbb"}
+#: Only MKL's dispatcher (``libmkl_rt``) has this: it loads the other files when it is first called.
+_DISPATCHER = "MKL_Set_Interface_Layer"
 
 
 class Copy(Record):
@@ -120,8 +124,9 @@ def report() -> Report:
         library = _examined(path)
         if library is not None:
             found.append(library)
-    copies = [_copy(library) for library in found]
     bindings = dict(_bindings(files, found)) if sys.platform == "linux" else {}
+    found = [_dispatching(library, found) for library in found if not _is_behind(library, found)]
+    copies = [_copy(library, may_ask=_is_settled(library, files)) for library in found]
     return Report(
         libraries=tuple(copies),
         threads=sum(one.threads or 0 for one in copies),
@@ -143,9 +148,42 @@ def _examined(path: str) -> Library | None:
     return library
 
 
-def _copy(library: Library) -> Copy:
+def _is_dispatcher(library: Library) -> bool:
+    return _DISPATCHER in library.binary.functions
+
+
+def _is_behind(library: Library, found: list[Library]) -> bool:
+    """Tell whether it is a layer of MKL that belongs to a dispatcher: both are one copy."""
+    return library.implementation == "mkl" and not _is_dispatcher(library) and any(
+        _is_dispatcher(one) and one.directory == library.directory for one in found
+    )  # fmt: skip
+
+
+def _dispatching(library: Library, found: list[Library]) -> Library:
+    """Return MKL's dispatcher with the integers of the layer that it chose, else the library."""
+    if _is_dispatcher(library):
+        for one in found:
+            if one.directory == library.directory and _is_behind(one, found):
+                return library.replace(interface=one.interface)
+    return library
+
+
+def _is_settled(library: Library, files: list[str]) -> bool:
+    """Tell whether questions change nothing.
+
+    The first call of MKL's dispatcher, whichever it is, loads layers, fixes interface and
+    threading for good, and ends the process if a layer is missing. A layer alone can't answer.
+    """
+    return library.implementation != "mkl" or any(
+        os.path.dirname(path) == os.path.dirname(library.path)
+        and os.path.basename(path).removeprefix("lib").startswith("mkl_core.")
+        for path in files
+    )
+
+
+def _copy(library: Library, *, may_ask: bool) -> Copy:
     ask = _Asker(library)
-    layer, threads, core, version = ask.all()
+    layer, threads, core, version = ask.all() if may_ask else (None, None, None, None)
     spelled = dict.fromkeys(f"{one.prefix}*{one.suffix}" for one in library.families)
     return Copy(
         path=library.path,
@@ -210,7 +248,7 @@ class _Asker:
             text = self._buffer("MKL_Get_Version_String", "mkl_get_version_string")
             threads = self._number("MKL_Get_Max_Threads", "mkl_get_max_threads")
             version = text.partition("Version ")[2].partition(" ")[0] if text else None
-            return self.library.threading or "intel", threads, None, version or None
+            return self._mkl_layer(), threads, None, version or None
         if name == "blis":
             threads = self._number("bli_thread_get_num_threads")
             return None, threads, self._blis_core(), self._text("bli_info_get_version_str")
@@ -241,6 +279,10 @@ class _Asker:
         words = (self._text(*self._spelled("openblas_get_config")) or "").split()
         version = words[1].removesuffix(".dev") if words[:1] == ["OpenBLAS"] and words[1:] else None
         return _PARALLEL.get(-1 if layer is None else layer), threads, core, version
+
+    def _mkl_layer(self) -> str | None:
+        function = self._function(("MKL_Set_Threading_Layer",))
+        return self.library.threading if function is None else _MKL_LAYERS.get(function(-1))
 
     def _spelled(self, stem: str) -> list[str]:
         names = [f"{one.prefix}{stem}{one.suffix}" for one in self.library.families]

@@ -291,7 +291,11 @@ def test_musl_does_not_take_what_was_loaded_by_path(tmp_path: Path) -> None:
         assert done.returncode == status, compiler
 
 
-@pytest.mark.parametrize("name", ["it's", 'a"b', "line\nbreak", "{0}", "$HOME", "back\\slash"])
+#: One ends the docstring, and the line after it would be run.
+HOSTILE = ["it's", 'a"b', "line\nbreak", "{0}", "$HOME", "back\\slash", "\\N{", '"""\nexit(3)\n"""']
+
+
+@pytest.mark.parametrize("name", HOSTILE)
 def test_names_are_text_and_nothing_else(
     shared_venv: Callable[..., Venv], tmp_path: Path, name: str
 ) -> None:
@@ -308,5 +312,7 @@ tree = ast.parse(text)
 values = {{n.targets[0].id: ast.literal_eval(n.value) for n in tree.body
           if isinstance(n, ast.Assign) and n.targets[0].id.isupper()}}
 assert values["PROVIDER"] == {name!r}, values
+plain = ast.parse(_distributor.text(library))
+assert [type(n) for n in tree.body] == [type(n) for n in plain.body]
 """
     shared_venv(LP64).run("python", "-c", code)

@@ -384,6 +384,46 @@ print(len(_preload.load(library)))
     assert printed.split() == ["3" if model == "seq" else "4", "25.0"]
 
 
+def test_looking_at_the_dispatcher_changes_nothing(mkl: Mkl) -> None:
+    """Its first call would load layers, fix the interface, and exit if a layer is missing."""
+    (library,) = mkl.lib.glob("libmkl_rt.so*[0-9]")
+    code = f"""
+import ctypes, blaswheel
+rt = ctypes.CDLL({str(library)!r})
+maps = lambda: {{line.split()[-1] for line in open("/proc/self/maps") if "libmkl" in line}}
+before = maps()
+(one,) = blaswheel.loaded().libraries
+print(one.threads, maps() == before, rt.MKL_Set_Interface_Layer(1))
+"""
+    environ = {**mkl.environ(), "MKL_INTERFACE_LAYER": "GNU"}
+    assert mkl.venv.run("python", "-c", code, environ=environ).stdout == "None True 1\n"
+
+
+@pytest.mark.parametrize(
+    ("threading", "interface", "threads"),
+    [("intel", "lp64", 2), ("sequential", "ilp64", 1), ("tbb", "lp64", None)],
+)
+def test_what_the_dispatcher_chose(
+    mkl: Mkl, threading: str, interface: str, threads: int | None
+) -> None:
+    """The dispatcher and the layers that it loads are one copy."""
+    (library,) = mkl.lib.glob("libmkl_rt.so*[0-9]")
+    code = f"""
+import ctypes, blaswheel
+known = ctypes.CDLL({str(library)!r}).MKL_Get_Max_Threads()
+report = blaswheel.loaded()
+(one,) = report.libraries
+assert report.threads == one.threads == known and one.version
+print(one.threading_layer, one.interface, one.threads)
+"""
+    environ = {**mkl.environ(), "MKL_THREADING_LAYER": threading.upper(),
+               "MKL_INTERFACE_LAYER": interface.upper()}  # fmt: skip
+    said = mkl.venv.run("python", "-c", code, environ=environ).stdout.split()
+    assert said[:2] == [threading, interface]
+    # TBB takes as many as there are processors.
+    assert threads is None or said[2] == str(threads)
+
+
 @pytest.mark.tool("gcc")
 def test_the_meson_subproject(mkl: Mkl, wheels: Wheels, tmp_path: Path) -> None:
     """Both widths in one project, with all that MKL's layers need from other wheels."""
