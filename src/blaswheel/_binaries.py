@@ -46,8 +46,8 @@ class Found(Record):
     elf: tuple[Elf, ...]
     #: member, machine, oldest macOS
     macho: tuple[tuple[str, str, tuple[int, ...]], ...]
-    #: member, machine
-    pe: tuple[tuple[str, str], ...]
+    #: member, machine, whether it is a program
+    pe: tuple[tuple[str, str, bool], ...]
     unread: tuple[str, ...]
     extension: bool
 
@@ -62,7 +62,7 @@ def scan(path: str) -> Found:
     """
     elf: list[Elf] = []
     macho: list[tuple[str, str, tuple[int, ...]]] = []
-    pe: list[tuple[str, str]] = []
+    pe: list[tuple[str, str, bool]] = []
     unread: list[str] = []
     extension = False
     with tempfile.TemporaryDirectory(prefix="blaswheel-tag-") as folder:
@@ -78,9 +78,7 @@ def scan(path: str) -> Found:
                 elif magic in _MACHO_MAGICS:
                     macho += _read_macho(name, place)
                 else:
-                    machine = _read_pe(place)
-                    if machine is not None:
-                        pe.append((name, machine))
+                    pe += _read_pe(name, place)
             except FormatError as error:
                 if not _is_object(place):
                     why = error.message.partition(": ")[2] or error.message
@@ -176,20 +174,21 @@ def _read_macho(name: str, place: str) -> Iterator[tuple[str, str, tuple[int, ..
         yield name, machine, tuple(int(part) for part in version.split(".") if part.isdigit())
 
 
-def _read_pe(place: str) -> str | None:
-    """Return the machine of a DLL or program; None for one of MS-DOS, or that runs anywhere."""
+def _read_pe(name: str, place: str) -> Iterator[tuple[str, str, bool]]:
+    """Yield a DLL or program; nothing for one of MS-DOS."""
     from blaswheel import _pe
 
     with open(place, "rb") as file:
         head = file.read(64)
         if len(head) < 64:
-            return None
+            return
         file.seek(int.from_bytes(head[60:64], "little"))
         head = file.read(24)
     if head[:4] != b"PE\0\0":
-        return None
-    machine = int.from_bytes(head[4:6], "little")
-    return _pe.MACHINES.get(machine, (f"pe-{machine:04x}", 0))[0]
+        return
+    code = int.from_bytes(head[4:6], "little")
+    machine, _ = _pe.MACHINES.get(code, (f"pe-{code:04x}", 0))
+    yield name, machine, not int.from_bytes(head[22:24], "little") & _pe.IMAGE_FILE_DLL
 
 
 def _is_object(place: str) -> bool:

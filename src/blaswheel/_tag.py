@@ -144,8 +144,7 @@ class _Judge:
         elif found.macho:
             self._macho()
         elif found.pe:
-            self.machines = list(dict.fromkeys(machine for _, machine in found.pe))
-            self.deciding = Deciding(file=found.pe[0][0], version=self.machines[0])
+            self._pe()
         if len(self.machines) > 1:
             self.notes.append(f"it has binaries for {', '.join(self.machines)}")
 
@@ -160,7 +159,7 @@ class _Judge:
             return ".".join(sorted(_policies.tags(self.minor, machine))), self.deciding
         if self.found.macho:
             return self._macos_tag(), self.deciding
-        if self.found.pe:
+        if self.machines:
             machine = self.machines[0]
             return _WINDOWS.get(machine, f"win_{machine}"), self.deciding
         return "any", None
@@ -198,8 +197,8 @@ class _Judge:
             if not set(machines) <= set(self.machines):
                 return True
             # From 11 on, tags tell the first number only.
-            told = said.version[:1] if said.version >= (11,) else said.version
-            return told < (self.macos[:1] if self._rounded() == self.macos else self._rounded())
+            told = said.version if said.version < (11,) else (said.version[0], 0)
+            return told < self._oldest_macos(said.machine)
         return tag != self.tag()[0]
 
     # Linux.
@@ -324,20 +323,34 @@ class _Judge:
             self.deciding = Deciding(file=self.found.macho[0][0])
             self.notes.append("its binaries do not say which macOS they are for")
 
-    def _rounded(self) -> tuple[int, ...]:
+    def _oldest_macos(self, machine: str) -> tuple[int, int]:
         """Return the macOS of the tag: from 11 on, tags have the first number only."""
         major, minor = (*self.macos, 0)[:2]
-        if major < 11:
-            return major, minor
-        return (major + (minor > 0 or any(self.macos[2:])), 0)
+        if major >= 11:
+            major, minor = major + (minor > 0 or any(self.macos[2:])), 0
+        # There is no older macOS for arm64.
+        return max((major, minor), (11, 0)) if machine == "arm64" else (major, minor)
 
     def _macos_tag(self) -> str:
-        major, minor = self._rounded()
         machine = "universal2" if self.machines == ["arm64", "x86_64"] else self.machines[0]
-        if machine == "arm64":
-            # There is no older macOS for it.
-            major, minor = max((major, minor), (11, 0))
+        major, minor = self._oldest_macos(machine)
         return f"macosx_{major}_{minor}_{machine}"
+
+    # Windows.
+
+    def _pe(self) -> None:
+        machines = list(dict.fromkeys(machine for _, machine, _ in self.found.pe))
+        if len(machines) > 1 and all(
+            program and not _is_installed(name) for name, _, program in self.found.pe
+        ):
+            # No Windows runs all of them: they are there to be copied (setuptools' launchers).
+            self.notes.append(
+                f"it has programs for Windows on {', '.join(machines)}, taken for data: it is for "
+                "any system unless it runs them itself"
+            )
+            return
+        self.machines = machines
+        self.deciding = Deciding(file=self.found.pe[0][0], version=machines[0])
 
 
 def _parsed(tag: str) -> Platform | None:
@@ -345,6 +358,12 @@ def _parsed(tag: str) -> Platform | None:
         return None if tag == "any" else platform(tag)
     except BlaswheelError:
         return None
+
+
+def _is_installed(name: str) -> bool:
+    """Tell whether pip puts a member of a wheel where programs are."""
+    folder, _, rest = name.partition("/")
+    return folder.endswith(".data") and rest.startswith("scripts/")
 
 
 def _is_musl(needs: Requirements) -> bool:

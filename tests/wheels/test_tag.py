@@ -343,21 +343,71 @@ def test_musl(blaswheel: Blaswheel, tmp_path: Path) -> None:
         assert ("1.2.4" in notes) is (name == "packed")
 
 
+def declaring(data: bytes, oldest: str) -> bytes:
+    """Return a library for macOS that declares another oldest system."""
+    major, minor = map(int, oldest.split("."))
+    at = -1
+    # LC_BUILD_VERSION for macOS 11.0.
+    while data[at + 8 : at + 12] != b"\1\0\0\0" or data[at + 12 : at + 16] != b"\0\0\x0b\0":
+        at = data.index(b"\x32\0\0\0", at + 1)
+    return data[: at + 12] + bytes((0, minor, major, 0)) + data[at + 16 :]
+
+
 def test_macos_later_than_the_tag(blaswheel: Blaswheel, wheels: Wheels, tmp_path: Path) -> None:
     """12.3 is not 12.0, and tags from 11 on have the first number only."""
     folder = wheels.unpacked("scipy-openblas32==0.3.34.481.3", "macosx_11_0_arm64")
     (path,) = folder.rglob("libscipy_openblas.dylib")
-    data = path.read_bytes()
-    # LC_BUILD_VERSION for macOS, and its oldest system.
-    at = data.index(bytes.fromhex("32000000")) if b"\x32\0\0\0" in data else -1
-    while data[at + 8 : at + 12] != b"\1\0\0\0" or data[at + 12 : at + 16] != b"\0\0\x0b\0":
-        at = data.index(b"\x32\0\0\0", at + 1)
-    later = data[: at + 12] + b"\0\3\x0c\0" + data[at + 16 :]
+    later = declaring(path.read_bytes(), "12.3")
     made = wheel(tmp_path, {"demo/x.dylib": later}, "py3-none-macosx_12_0_arm64")
     found = judged(blaswheel, made)
     assert found["computed"] == "macosx_13_0_arm64"
     assert found["honest"] is False
     assert "12.3" in str(found["deciding"])
+
+
+@pytest.mark.parametrize(
+    ("oldest", "computed", "kept", "broken"),
+    [
+        ("12.3", "macosx_13_0_arm64", ["13_0", "14_0"], ["11_0", "12_0"]),
+        ("11.0", "macosx_11_0_arm64", ["11_0", "12_0"], ["10_15"]),
+        # There is no macOS 10 for arm64, whatever a file says.
+        ("10.9", "macosx_11_0_arm64", ["11_0"], ["10_6"]),
+    ],
+)
+def test_macos_tags_that_keep_their_promise(
+    blaswheel: Blaswheel,
+    wheels: Wheels,
+    tmp_path: Path,
+    oldest: str,
+    computed: str,
+    kept: list[str],
+    broken: list[str],
+) -> None:
+    """The honest tag is no promise too much, nor is any later one; every earlier one is."""
+    folder = wheels.unpacked("scipy-openblas32==0.3.34.481.3", "macosx_11_0_arm64")
+    (path,) = folder.rglob("libscipy_openblas.dylib")
+    content = declaring(path.read_bytes(), oldest)
+    for tag in (*kept, *broken):
+        tags = f"py3-none-macosx_{tag}_arm64"
+        found = judged(blaswheel, wheel(tmp_path / tag, {"demo/x.dylib": content}, tags))
+        assert (found["computed"], found["honest"]) == (computed, tag in kept), tag
+
+
+def test_launchers_for_several_machines_are_data(
+    blaswheel: Blaswheel, wheels: Wheels, tmp_path: Path
+) -> None:
+    """setuptools copies one of its programs for Windows; it runs anywhere itself."""
+    for spec in ("setuptools==80.9.0", "distlib==0.4.0"):
+        found = judged(blaswheel, wheels.fetch(spec))
+        assert (found["computed"], found["honest"]) == ("any", True)
+        assert "programs for Windows" in str(found["notes"])
+    # One that pip installs as a program is not data, nor is a library.
+    with zipfile.ZipFile(wheels.fetch("setuptools==80.9.0")) as archive:
+        program = archive.read("setuptools/cli-64.exe")
+    name = "demo-1.0.data/scripts/demo.exe"
+    made = wheel(tmp_path, {name: program}, "py3-none-any")
+    found = judged(blaswheel, made)
+    assert (found["computed"], found["honest"]) == ("win_amd64", False)
 
 
 # Wheels made to do harm, and what is no wheel.
