@@ -230,6 +230,11 @@ def complex_functions(
     -------
     tuple of dict
         Consumer's name to native name, and to the result's precision.
+
+    Raises
+    ------
+    BlaswheelError
+        If an offered one has no other spelling.
     """
     exported = set(functions)
     natives: dict[str, str] = {}
@@ -247,9 +252,14 @@ def complex_functions(
             if one.api == api and one.interface == interface
         ]
         native = next((one for one in spellings if one != offered and one in exported), None)
-        if native is not None:
-            natives[offered] = native
-            precisions[offered] = precision
+        if native is None:
+            raise BlaswheelError(
+                f"{offered} can't be made to return its value: the library has it under no other "
+                "name to call it by",
+                "leave out --complex-return, or give other names with --symbol-prefix",
+            )
+        natives[offered] = native
+        precisions[offered] = precision
     return natives, precisions
 
 

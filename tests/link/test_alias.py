@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from blaswheel import _alias
+from blaswheel import _alias, _offer, _reading, _routines
 from blaswheel._errors import BlaswheelError
 
 pytestmark = pytest.mark.tool("gcc", "nm", "ar", "readelf")
@@ -378,3 +378,22 @@ def test_a_static_link_names_the_library_that_is_not_static(
     assert done.returncode != 0
     assert not (tmp_path / "program").exists()
     assert "scipy_openblas" in done.stderr
+
+
+def test_a_complex_function_without_another_spelling_is_refused(tmp_path: Path) -> None:
+    """A wrapper has the consumer's name, and must call the function by another one."""
+    stems = sorted(_routines.routines("blas"))
+    (tmp_path / "blas.c").write_text("".join(f"void {stem}_(void) {{}}\n" for stem in stems))
+    library = tmp_path / "libblas.so"
+    run("gcc", "-shared", "-fPIC", tmp_path / "blas.c", "-o", library)
+    (one,) = _reading.at(str(library))
+    place = _offer.Place(folder=str(tmp_path / "made"))
+    request = _offer.Request(complex_return="value")
+    by_argument = one.replace(complex_return="argument")
+    with pytest.raises(BlaswheelError, match="cdotc_"):
+        _offer.make(by_argument, "lp64", request, place)
+    # Under another name it can be called by its own.
+    renamed = _offer.make(by_argument, "lp64", request.replace(prefix="my_"), place)
+    assert renamed.complex_return == "register" and renamed.alias is not None
+    by_value = one.replace(complex_return="register")
+    assert _offer.make(by_value, "lp64", request, place).alias is None
