@@ -143,14 +143,19 @@ def _believable(families: list[Family]) -> list[Family]:
 
     Those have a prefix (``ATL_dgemm``), or a word as suffix (``dgemm_internal_64_``), that C and
     Fortran APIs do not share. Without any better family, a prefix is believed if the names end as
-    a Fortran compiler's do, or if it is a C API's.
+    a Fortran compiler's do, or if it is a C API's, and if most of the API is there: of LAPACK,
+    ScaLAPACK has a quarter under names that begin with ``p``.
     """
     fortran = [family for family in families if family.api in FORTRAN]
     c = [family for family in families if family.api in C]
     public = {"", *({family.prefix for family in fortran} & {family.prefix for family in c})}
     believed = [family for family in families if family.prefix in public]
     if not believed:
-        return [family for family in families if family.api in C or family.suffix.endswith("_")]
+        return [
+            family
+            for family in families
+            if (family.api in C or family.suffix.endswith("_")) and family.found * 2 > family.known
+        ]
     paired: set[tuple[str, str]] = set()
     for one in fortran:
         for other in c:

@@ -19,6 +19,7 @@ PLAIN = ("blas", "cblas", "lapack", "lapacke")
 #: All that a build needs, by release of MKL: the OpenMP and TBB packages have their own numbers.
 GENERATIONS = {
     "2021.4.0": ("2021.4.0", "2021.4.0"),
+    "2022.2.1": ("2022.2.1", "2021.7.1"),
     "2023.2.0": ("2023.2.0", "2021.10.0"),
     "2024.2.2": ("2024.2.1", "2021.13.1"),
     "2025.3.1": ("2025.3.3", "2022.3.1"),
@@ -90,6 +91,9 @@ def test_every_model_is_a_library(mkl: Mkl) -> None:
     assert "parts" not in found["lp64", "sdl"]
     table = mkl.venv.run("blaswheel", "list").stdout
     assert "mkl (iomp)" in table and "mkl (sdl)" in table
+    # Beside these are ScaLAPACK and others, whose names only look alike: pdgetrf_.
+    assert list(mkl.lib.glob("libmkl_scalapack_lp64.so*"))
+    assert {one["implementation"] for one in listed} == {"mkl"}
 
 
 def test_the_set_has_a_file_per_model(mkl: Mkl) -> None:
