@@ -52,6 +52,14 @@ class Found(Record):
     extension: bool
 
 
+def is_loadable(name: str) -> bool:
+    """Tell by its name whether a file is a library or an extension module."""
+    _, versioned, version = name.rpartition(".so.")
+    return name.endswith((".so", ".dylib", ".pyd", ".dll")) or (
+        bool(versioned) and version.replace(".", "").isdigit()
+    )
+
+
 def scan(path: str) -> Found:
     """Read every binary of a wheel.
 

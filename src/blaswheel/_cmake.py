@@ -212,9 +212,5 @@ def _remove_stale(top: str, written: set[str]) -> None:
         names += [f"{package}/{package}Config{end}.cmake" for end in ("", "Version")]
     for name in names:
         path = os.path.join(top, *name.split("/"))
-        if name in written or not os.path.isfile(path):
-            continue
-        with open(path, "rb") as file:
-            ours = file.read(64).startswith(b"# Written by blaswheel ")
-        if ours:
-            os.unlink(path)
+        if name not in written:
+            _files.remove_written(path, b"# Written by blaswheel ")

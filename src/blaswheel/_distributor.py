@@ -104,7 +104,7 @@ def text(library: Library) -> str:
         If the library is of no distribution, static, or built for musl.
     """
     provider = library.provider
-    if provider is None or provider.name.startswith("system"):
+    if provider is None or library.of_system:
         raise BlaswheelError(
             f"{library.title} is in no distribution, by whose name it could be found elsewhere",
             "choose one that pip installs",

@@ -222,7 +222,7 @@ class _Examination:
                 folders.clear()  # any folder: what is beside the file, and no more
             folders[:] = sorted(name for name in folders if name != "__pycache__")
             for name in sorted(names):
-                if _is_library(name):
+                if _binaries.is_loadable(name):
                     count += 1
                     yield os.path.join(folder, name)
             if count > MAX_FILES:
@@ -468,13 +468,6 @@ class _Examination:
         for family in families:
             found |= _routines_in(imports, family.api, family.prefix, family.suffix)
         return found
-
-
-def _is_library(name: str) -> bool:
-    _, versioned, version = name.rpartition(".so.")
-    return name.endswith((".so", ".dylib", ".pyd", ".dll")) or (
-        bool(versioned) and version.replace(".", "").isdigit()
-    )
 
 
 def _routines_in(names: frozenset[str], api: str, prefix: str, suffix: str) -> frozenset[str]:

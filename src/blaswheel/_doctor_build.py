@@ -140,22 +140,9 @@ def _run(command: list[str], what: str) -> None:
 
 
 def _ask(program: str, name: str, environ: Mapping[str, str]) -> Answer:
-    def say(*question: str) -> str | None:
-        try:
-            done = subprocess.run(
-                [program, *question, name],
-                env=dict(environ),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=30,
-                check=False,
-            )
-        except (OSError, subprocess.SubprocessError):
-            return None
-        return os.fsdecode(done.stdout).strip() if done.returncode == 0 else None
-
-    version = say("--modversion")
-    folder = say("--variable=pcfiledir") if version else None
+    version = _pkgconfig.ask(program, "--modversion", name, environ)
+    asked = "--variable=pcfiledir"
+    folder = _pkgconfig.ask(program, asked, name, environ) if version else None
     return Answer(
         name=name,
         version=version or None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 
-from blaswheel import _discovery, _elf
+from blaswheel import _binaries, _discovery, _elf
 from blaswheel._errors import BlaswheelError, FormatError
 
 TYPE_CHECKING = False
@@ -28,11 +28,9 @@ def names(place: str) -> set[str]:
     """
     found: set[str] = set()
     if place.endswith(".whl"):
-        from blaswheel._binaries import members
-
         with tempfile.TemporaryDirectory(prefix="blaswheel-") as folder:
             path = os.path.join(folder, "member")
-            for name, _magic in members(place, path):
+            for name, _magic in _binaries.members(place, path):
                 found |= _names(path, os.path.basename(name))
     else:
         for path in _files(place):
@@ -51,7 +49,7 @@ def _names(path: str, base: str) -> set[str]:
 def _files(place: str) -> Iterator[str]:
     if os.path.isdir(place):
         for folder, _folders, files in os.walk(place):
-            yield from (os.path.join(folder, name) for name in files if _is_library(name))
+            yield from (os.path.join(folder, name) for name in files if _binaries.is_loadable(name))
         return
     wanted = _discovery.normalised(place)
     for distribution, info_dir in _discovery.distributions(_discovery.search_path()):
@@ -63,7 +61,3 @@ def _files(place: str) -> Iterator[str]:
         f"--external {place}: neither a wheel, a folder nor an installed distribution",
         "give the path of its wheel, or install it",
     )
-
-
-def _is_library(name: str) -> bool:
-    return name.endswith((".so", ".dylib", ".dll")) or ".so." in name

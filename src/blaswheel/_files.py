@@ -154,6 +154,16 @@ def fill_folder_atomically(folder: str, fill: Callable[[str], None]) -> None:
             shutil.rmtree(temporary, ignore_errors=True)
 
 
+def remove_written(path: str, mark: bytes) -> None:
+    """Remove the file ``path`` if it is there and begins with ``mark``: nobody else's."""
+    if not os.path.isfile(path):
+        return
+    with open(path, "rb") as file:
+        is_written = file.read(len(mark)) == mark
+    if is_written:
+        os.unlink(path)
+
+
 def digest(*parts: str) -> str:
     """Return 16 hexadecimal digits that stand for ``parts`` (64 bits of BLAKE2b)."""
     try:

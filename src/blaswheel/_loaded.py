@@ -349,7 +349,7 @@ def _bindings(files: Iterable[str], found: list[Library]) -> Iterator[tuple[str,
         reached = []
         for address in slots:
             place = starts[0] + address
-            if _process.at(place, ranges) is None and not _is_mapped(place, ranges):
+            if _process.at(place, ranges) is None:
                 continue
             value = ctypes.c_void_p.from_address(place).value or 0
             target = _process.at(value, ranges)
@@ -357,10 +357,6 @@ def _bindings(files: Iterable[str], found: list[Library]) -> Iterator[tuple[str,
             if target is not None and os.path.realpath(target) in own:
                 reached.append(os.path.realpath(target))
         yield path, tuple(dict.fromkeys(reached))
-
-
-def _is_mapped(address: int, ranges: list[tuple[str, int, int, int]]) -> bool:
-    return any(start <= address < end for _, start, end, _ in ranges)
 
 
 def _clashes(found: list[Library], copies: list[Copy]) -> Iterator[Clash]:

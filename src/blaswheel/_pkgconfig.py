@@ -99,24 +99,31 @@ def _is_script(program: str) -> bool:
 
 def passes(program: str, environ: Mapping[str, str]) -> bool:
     """Tell whether ``program`` reads version and flags of a file on ``PKG_CONFIG_PATH``."""
-    import subprocess
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
         with open(os.path.join(folder, "blaswheel-self-test.pc"), "w", encoding="ascii") as file:
             file.write(_SELF_TEST)
-        for question, answer in (("--modversion", "1.2.3"), ("--libs", "-L/a\\ b -lx")):
-            try:
-                reply = subprocess.run(
-                    [program, question, "blaswheel-self-test"],
-                    env={**environ, "PKG_CONFIG_PATH": folder, "PKG_CONFIG_SYSROOT_DIR": ""},
-                    stdin=subprocess.DEVNULL,
-                    capture_output=True,
-                    timeout=30,
-                    check=False,
-                )
-            except (OSError, subprocess.SubprocessError):
-                return False
-            if reply.returncode != 0 or reply.stdout.strip() != answer.encode():
-                return False
-    return True
+        isolated = {**environ, "PKG_CONFIG_PATH": folder, "PKG_CONFIG_SYSROOT_DIR": ""}
+        return all(
+            ask(program, question, "blaswheel-self-test", isolated) == answer
+            for question, answer in (("--modversion", "1.2.3"), ("--libs", "-L/a\\ b -lx"))
+        )
+
+
+def ask(program: str, question: str, name: str, environ: Mapping[str, str]) -> str | None:
+    """Return what ``program`` answers to an option such as ``--libs``; None if it fails."""
+    import subprocess
+
+    try:
+        reply = subprocess.run(
+            [program, question, name],
+            env=dict(environ),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=30,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return os.fsdecode(reply.stdout).strip() if reply.returncode == 0 else None

@@ -126,13 +126,9 @@ def _remove_stale(folder: str, written: set[str]) -> None:
     for vendor in _vendors.VENDORS:
         known += vendor.layers.pc_names() if vendor.layers else ()
     for name in known:
-        path = os.path.join(folder, f"{name}.pc")
-        if name in written or not os.path.isfile(path):
-            continue
-        with open(path, "rb") as file:
-            ours = file.read(64).startswith(b"# written by blaswheel ")
-        if ours:
-            os.unlink(path)
+        if name not in written:
+            path = os.path.join(folder, f"{name}.pc")
+            _files.remove_written(path, b"# written by blaswheel ")
 
 
 def choices_for(
