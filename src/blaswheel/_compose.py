@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 
-from blaswheel import _binary, _library
+from blaswheel import _binary, _elf, _library
 from blaswheel._errors import FormatError
 from blaswheel._library import Defect, Library
 from blaswheel._record import Record
@@ -133,7 +133,28 @@ def _layered(face: Library, layers: Layers, found: Found) -> Iterator[Library]:
         reason = f"a layer of {face.vendor.title} without {missing}: nothing can be linked with it"
         yield face.replace(linkable=False, reason=reason)
         return
-    yield from made
+    defects = tuple(_kernel_defects(face, layers))
+    for one in made:
+        yield one.replace(defects=(*one.defects, *defects))
+
+
+def _kernel_defects(face: Library, layers: Layers) -> Iterator[Defect]:
+    """Tell of kernels that name no layer: loaded with a Python module, they do not find them."""
+    kernel = _sibling(face.path, layers.kernel)
+    if kernel is None or face.binary.format != "elf":
+        return
+    try:
+        needed = _elf.requirements(kernel).needed
+    except (FormatError, OSError):
+        return
+    if not any(name.startswith(f"lib{layers.core}.so") for name in needed):
+        yield Defect(
+            code="kernels-need-global",
+            severity="warning",
+            message=f"its kernels ({os.path.basename(kernel)}, ...) look for its layers in the "
+            "whole process, where a Python module's libraries are not: such a module ends the "
+            "process at its first call; a newer release does not",
+        )
 
 
 def _model(

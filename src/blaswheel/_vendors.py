@@ -61,6 +61,8 @@ class Layers(Record):
         The threading layers, the one to prefer first.
     core : str
         The last in a link.
+    kernel : str
+        One of the files that the core opens, which is there for every machine.
     whole : str
         The library that opens the layers by itself when it is called.
     family : str
@@ -75,6 +77,7 @@ class Layers(Record):
     faces: tuple[str, ...]
     models: tuple[Model, ...]
     core: str
+    kernel: str
     whole: str
     family: str
     pc: str
@@ -221,6 +224,7 @@ VENDORS = (
                 Model(name="seq", layer="mkl_sequential"),
             ),
             core="mkl_core",
+            kernel="mkl_def",
             whole="mkl_rt",
             family="mkl_",
             pc="mkl-dynamic-{interface}-{model}",

@@ -244,8 +244,8 @@ class Runner:
         for path in self.preload:
             command += ["--preload", os.path.abspath(path)]
         if library.vendor.layers is not None and library.parts:
-            # As in a program that is linked with them: the kernels that MKL 2021 opens look for
-            # the functions of the layers in the whole process.
+            # As in a program that is linked with them: the kernels that MKL 2021 and 2022 open
+            # look for the functions of the layers in the whole process.
             command += ["--scope", "global"]
         # The probe's own bound holds if this process is killed; ours is there first.
         command += ["--cpu-seconds", str(max(1, int(timeout + 0.999)))]

@@ -91,6 +91,12 @@ def test_every_model_is_a_library(mkl: Mkl) -> None:
     assert "parts" not in found["lp64", "sdl"]
     table = mkl.venv.run("blaswheel", "list").stdout
     assert "mkl (iomp)" in table and "mkl (sdl)" in table
+    warned = {
+        "kernels-need-global" in {defect["code"] for defect in one["defects"]}
+        for one in listed
+        if one.get("threading") != "sdl"
+    }
+    assert warned == {mkl.version < "2023"}
     # Beside these are ScaLAPACK and others, whose names only look alike: pdgetrf_.
     assert list(mkl.lib.glob("libmkl_scalapack_lp64.so*"))
     assert {one["implementation"] for one in listed} == {"mkl"}
@@ -170,11 +176,11 @@ def test_an_extension_module_reaches_the_data_scheme(mkl: Mkl, tmp_path: Path, m
     mkl.venv.run("gcc", "-shared", "-fPIC", source, "-o", built, *libs)
     code = "import ctypes; dot = ctypes.CDLL({!r}).dot; dot.restype = ctypes.c_double; print(dot())"
     code = code.format(str(built))
-    if mkl.version == "2021.4.0":
+    if mkl.version < "2023":
         # The kernels that it opens look for the layers' functions in the whole process, where
         # those of an extension module are not.
         failed = mkl.venv.run("python", "-c", code, check=False)
-        assert "Cannot load libmkl_def.so.1" in failed.stderr + failed.stdout
+        assert "Cannot load libmkl_def.so." in failed.stderr + failed.stdout
         code = f"import ctypes; ctypes.CDLL({str(built)!r}, ctypes.RTLD_GLOBAL); {code}"
     assert mkl.venv.run("python", "-c", code).stdout == "25.0\n"
     shutil.rmtree(package)

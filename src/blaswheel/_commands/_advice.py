@@ -57,7 +57,7 @@ def files(
         f"{one.library.title}: {defect.message}"
         for one in offers
         for defect in one.library.defects
-        if defect.code == "headers-missing"
+        if defect.code in ("headers-missing", "kernels-need-global")
     ):
         say(line)
     native = [offer for offer in offers if offer.request.native]
