@@ -43,6 +43,8 @@ EXAMPLES = {
     "library": ("libdot", LP64),
     "program": ("blasprog", LP64),
 }
+#: The package of each provider.
+FOLDERS = {LP64: "scipy_openblas32", ILP64: "scipy_openblas64"}
 #: What the examples need beside gcc.
 NEEDS = {"fortran_extension": "gfortran", "cpp_extension": "g++"}
 CHECK = "import {0}; assert {0}.dot((1, 2, 3), (4, 5, 6)) == 32.0; print({0}.__file__)"
@@ -89,7 +91,7 @@ class Index:
     ) -> str:
         """Run a front end without a network, and return what it says."""
         done = subprocess.run(
-            [*_offline(), *map(str, command)],
+            [*offline(), *map(str, command)],
             cwd=cwd,
             env=self.environment(environ),
             stdout=subprocess.PIPE,
@@ -103,7 +105,7 @@ class Index:
 
 
 @functools.cache
-def _offline() -> list[str]:
+def offline() -> list[str]:
     """Return the words before a command that has no network, where that is allowed."""
     words = ["unshare", "--net"]
     try:

@@ -12,9 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from blaswheel import _runpath
 from tests.cli.sites import ILP64, LP64
 from tests.examples.projects import (
     EXAMPLES,
+    FOLDERS,
     Index,
     built,
     cases,
@@ -29,7 +31,6 @@ from tests.examples.projects import (
 from tests.support import Venv
 
 pytestmark = pytest.mark.tool("gcc", "pkg-config")
-FOLDERS = {LP64: "scipy_openblas32", ILP64: "scipy_openblas64"}
 LIBRARIES = {LP64: "libscipy_openblas.so", ILP64: "libscipy_openblas64_.so"}
 BESIDE = {
     "c_extension": {"blasdot/_dot": ("$ORIGIN/../scipy_openblas32/lib",)},
@@ -113,6 +114,63 @@ def test_wheel(
     assert library["sha256"] == hashlib.sha256(content).hexdigest()
 
 
+@pytest.mark.parametrize("example", cases({("c_extension",), ("program",)}))
+def test_installed_from_its_folder(
+    index: Index,
+    tmp_path: Path,
+    venv: Callable[..., Venv],
+    record_property: Callable[[str, object], None],
+    example: str,
+) -> None:
+    """``pip install .``, with the provider that the wheel says that it needs."""
+    row(record_property, example, "backend", "origin", "pip install .")
+    source = copied(example, tmp_path)
+    clean = venv("clean")
+    words = ("-m", "pip", "--python", clean.python, "install", ".")
+    index.run(sys.executable, *words, cwd=source)
+    shutil.rmtree(source)
+    if example == "program":
+        assert clean.run("blasprog").stdout == "2\n"
+    else:
+        computes(clean, EXAMPLES[example][0])
+
+
+@pytest.mark.parametrize("example", cases({("cpp_extension",)}))
+def test_absolute(
+    index: Index,
+    tmp_path: Path,
+    venv: Callable[..., Venv],
+    record_property: Callable[[str, object], None],
+    example: str,
+) -> None:
+    """For development: without isolation, the run path is this environment's own."""
+    row(record_property, example, "backend", "absolute", "pip, not isolated")
+    package, provider = EXAMPLES[example]
+    source = copied(example, tmp_path)
+    here = venv("here")
+    tools = ("blaswheel", "meson-python", "ninja", "cython", "pybind11")
+    installed(here, index, *tools, provider)
+    words = ("install", "--no-build-isolation", "--no-deps", str(source))
+    index.run(
+        *(sys.executable, "-m", "pip", "--python", here.python, *words),
+        cwd=tmp_path,
+        environ={"PATH": here.environment()["PATH"], "BLASWHEEL_RUNTIME": "absolute"},
+    )
+    folder = here.site_packages / FOLDERS[provider] / "lib"
+    files = [here.bin / "blasprog"] if example == "program" else here.site_packages.rglob("*.so")
+    entries = {
+        entry
+        for path in files
+        if "scipy_openblas" not in str(path.relative_to(here.path))
+        for entry in _runpath.entries(str(path))
+    }
+    assert str(folder) in entries
+    if example == "program":
+        assert here.run("blasprog").stdout == "2\n"
+    else:
+        computes(here, package)
+
+
 @pytest.mark.parametrize(
     "example", cases({("deep_extension",), ("library",), ("program",), ("c_extension",)})
 )
@@ -135,16 +193,47 @@ def test_no_library_from_above_site_packages(
     assert f"{LIBRARIES[provider]}: cannot open shared object file" in said
 
 
+def edited(index: Index, venv: Venv, source: Path) -> None:
+    """Install a project in place, without isolation."""
+    provider = EXAMPLES[source.name][1]
+    tools = ("blaswheel", "meson-python", "ninja", "cython", "pybind11")
+    installed(venv, index, *tools, provider)
+    words = ["--no-build-isolation", "--no-deps", "-e", str(source)]
+    index.run(
+        *(sys.executable, "-m", "pip", "--python", venv.python, "install", *words),
+        cwd=source.parent,
+        environ={"PATH": venv.environment()["PATH"]},
+    )
+
+
 class TestEditable:
+    @pytest.mark.parametrize(
+        "example",
+        [
+            case
+            for case in cases({("cython_extension",)})
+            # meson-python installs no programs in place.
+            if case.values[0] not in ("program", "c_extension")
+        ],
+    )
+    def test_every_example(
+        self,
+        index: Index,
+        tmp_path: Path,
+        venv: Callable[..., Venv],
+        record_property: Callable[[str, object], None],
+        example: str,
+    ) -> None:
+        row(record_property, example, "backend", "origin", "editable")
+        source = copied(example, tmp_path)
+        here = venv("here")
+        edited(index, here, source)
+        assert computes(here, EXAMPLES[example][0]).startswith(str(source))
+
     def test_in_place(self, index: Index, tmp_path: Path, venv: Callable[..., Venv]) -> None:
         source = copied("c_extension", tmp_path)
-        here = installed(venv("here"), index, "blaswheel", "meson-python", "ninja", LP64)
-        words = ["--no-build-isolation", "--no-deps", "-e", str(source)]
-        index.run(
-            *(sys.executable, "-m", "pip", "--python", here.python, "install", *words),
-            cwd=tmp_path,
-            environ={"PATH": here.environment()["PATH"]},
-        )
+        here = venv("here")
+        edited(index, here, source)
         assert computes(here, "blasdot") == str(source / "blasdot" / "__init__.py")
         # Meson and the compiler run once more, by the set that has outlived the build.
         meson = source / "meson.build"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -13,12 +14,14 @@ from tests.cli.sites import ILP64, LP64
 from tests.examples.projects import (
     CHECK,
     EXAMPLES,
+    FOLDERS,
     Index,
     built,
     cases,
     computes,
     copied,
     installed,
+    offline,
     row,
     run_paths,
 )
@@ -76,7 +79,7 @@ def test_plain_meson(
     row(record_property, example, way, mode, "meson")
     source = copied(example, tmp_path)
     build = tmp_path / "build"
-    before: list[str | Path] = []
+    before: list[str] = []
     setup: list[str | Path] = []
     if way == "exec":
         before = ["blaswheel", "exec", "--runtime", mode, "--"]
@@ -91,6 +94,7 @@ def test_plain_meson(
         setup.append(f"--prefix={tmp_path / 'out'}")
     else:
         setup += [f"--prefix={workshop.path}", "-Dpython.install_env=venv", "--libdir=lib"]
+    before = [*offline(), *before]
     workshop.run(*before, "meson", "setup", build, source, *setup)
     workshop.run(*before, "meson", "compile", "-C", build)
     # A library that has no run path is found where `exec` puts it on the loader's path.
@@ -111,12 +115,22 @@ def test_plain_meson(
     workshop.run(*there, *command, cwd=tmp_path, environ=environ)
 
 
+def by_mesonpy(source: Path, *requires: str) -> None:
+    """Let a project be built by mesonpy alone, with more requirements."""
+    project = source / "pyproject.toml"
+    content = project.read_text().replace("blaswheel.mesonpy", "mesonpy")
+    wanted = ", ".join(f'"{one}"' for one in requires)
+    project.write_text(content.replace('"blaswheel"', wanted))
+
+
 @pytest.mark.parametrize(
-    ("example", "front_end"),
+    ("example", "mode", "front_end"),
     [
         case
         for case in cases(
-            {("c_extension", "sdist"), ("deep_extension", "pip")}, ("pip", "build", "sdist")
+            {("c_extension", "origin", "sdist"), ("deep_extension", "origin", "pip")},
+            ("origin", "link", "preload"),
+            ("pip", "build", "sdist"),
         )
         if case.values[0] != "program"
     ],
@@ -128,36 +142,66 @@ def test_subproject_with_meson_python(
     venv: Callable[..., Venv],
     record_property: Callable[[str, object], None],
     example: str,
+    mode: str,
     front_end: str,
 ) -> None:
-    row(record_property, example, "subproject", "origin", front_end)
+    row(record_property, example, "subproject", mode, front_end)
     source = copied(example, tmp_path)
-    project = source / "pyproject.toml"
     package, provider = EXAMPLES[example]
-    name = provider.partition("==")[0]
-    content = project.read_text().replace("blaswheel.mesonpy", "mesonpy")
-    project.write_text(content.replace('"blaswheel"', f'"blaswheel", "ninja", "{name}"'))
+    by_mesonpy(source, "blaswheel", "ninja", provider.partition("==")[0])
     workshop.run("blaswheel", "meson", source)
-    wheel = built(index, source, front_end)
+    options = [] if mode == "origin" else [f"-Csetup-args=-Dblaswheel:runtime={mode}"]
+    wheel = built(index, source, front_end, *options)
     for entries in run_paths(wheel, tmp_path).values():
         assert all(entry.startswith("$ORIGIN") for entry in entries), entries
-    computes(installed(venv("clean"), index, wheel), package)
+    clean = installed(venv("clean"), index, wheel)
+    folder = clean.site_packages / FOLDERS[provider] / "lib"
+    environ = {} if mode == "origin" else {"LD_LIBRARY_PATH": str(folder)}
+    computes(clean, package, environ)
 
 
+@pytest.mark.parametrize(
+    ("example", "mode"),
+    cases(
+        {("c_extension", "origin"), ("deep_extension", "absolute")},
+        ("origin", "link", "absolute", "preload"),
+    ),
+)
 def test_exec_with_meson_python(
-    index: Index, workshop: Venv, tmp_path: Path, venv: Callable[..., Venv]
+    index: Index,
+    workshop: Venv,
+    tmp_path: Path,
+    venv: Callable[..., Venv],
+    record_property: Callable[[str, object], None],
+    example: str,
+    mode: str,
 ) -> None:
-    source = copied("c_extension", tmp_path)
-    project = source / "pyproject.toml"
-    project.write_text(project.read_text().replace("blaswheel.mesonpy", "mesonpy"))
+    """The library stays in the environment of ``exec``, which is not the one of the build."""
+    row(record_property, example, "exec", mode, "pip")
+    package, provider = EXAMPLES[example]
+    source = copied(example, tmp_path)
+    by_mesonpy(source, "ninja")
+    depth = "3" if example == "deep_extension" else "0,1"
     words = ["-m", "pip", "wheel", "--no-deps", "-w", "dist", str(source)]
+    options = ["--runtime", mode, *(["--depth", depth] if mode == "origin" else [])]
     index.run(
-        *(workshop.bin / "blaswheel", "exec", "--depth", "1", "--", sys.executable, *words),
+        *(workshop.bin / "blaswheel", "exec", *options, "--", sys.executable, *words),
         cwd=tmp_path,
     )
     (wheel,) = (tmp_path / "dist").glob("*.whl")
-    assert run_paths(wheel, tmp_path) == {"blasdot/_dot": ("$ORIGIN/../scipy_openblas32/lib",)}
-    computes(installed(venv("clean"), index, wheel), "blasdot")
+    clean = installed(venv("clean"), index, wheel)
+    folder = clean.site_packages / FOLDERS[provider] / "lib"
+    there = {"LD_LIBRARY_PATH": str(folder)}
+    if mode == "origin" and example != "program":
+        assert run_paths(wheel, tmp_path)
+        there = {}
+    elif mode == "absolute":
+        shutil.rmtree(folder)
+        there = {}
+    if example == "program":
+        assert clean.run("blasprog", environ=there).stdout == "2\n"
+    else:
+        computes(clean, package, there)
 
 
 @pytest.mark.parametrize("pkgconf", [PKGCONF, BROKEN])
