@@ -80,6 +80,14 @@ LINKED = {
     "windows-arm64": Host(
         "win_arm64", BOTH, ("zig", "cc", "-target", "aarch64-windows-gnu"), (), "win_arm64"
     ),
+    "windows-i686": Host(
+        "win32",
+        openblas(NEWEST, "32"),
+        ("zig", "cc", "-target", "x86-windows-gnu"),
+        (),
+        "win32",
+        ("lp64",),
+    ),
     "windows-lld": Host(
         "win_amd64", BOTH, ("zig", "cc", "-target", "x86_64-windows-gnu"), (), "win_amd64"
     ),
