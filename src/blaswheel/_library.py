@@ -375,10 +375,9 @@ def leaks(binary: Binary, families: Sequence[Family]) -> tuple[str, ...]:
     affixes = {(family.prefix, family.suffix) for family in families}
     if any(not prefix and not suffix.strip("_") for prefix, suffix in affixes):
         return ()
-    found = (
-        name
-        for name in binary.interposable
-        if not any(name.startswith(prefix) and name.endswith(end) for prefix, end in affixes)
-    )
+    found = list(binary.interposable)
+    for prefix in {prefix for prefix, _ in affixes}:
+        ends = tuple(end for one, end in affixes if one == prefix)
+        found = [name for name in found if not (name.startswith(prefix) and name.endswith(ends))]
     # Names of routines say more than those of a compiler's modules (__la_xisnan_MOD_...).
     return tuple(sorted(found, key=lambda name: (name.startswith("_"), name)))
