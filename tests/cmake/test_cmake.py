@@ -108,6 +108,11 @@ def test_packages(tmp_path: Path, prefix: Path, package: str, wide: bool) -> Non
     assert "-- version 0.3.34.481.3" in printed
 
 
+def test_a_relative_folder(blaswheel: Blaswheel, tmp_path: Path) -> None:
+    blaswheel("cmake", "--dir", "blas", cwd=tmp_path)
+    build(tmp_path, tmp_path / "blas", "CBLAS")
+
+
 @pytest.mark.tool("make")
 def test_makefiles_and_variables(tmp_path: Path, prefix: Path) -> None:
     build(tmp_path, prefix, "LAPACK", generator="Unix Makefiles", target="${LAPACK_LIBRARIES}")

@@ -1,4 +1,4 @@
-"""The examples of docs/upstream still show what the page says."""
+"""The examples of docs/upstream still show what its README.md says."""
 
 from __future__ import annotations
 
