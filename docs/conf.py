@@ -31,9 +31,15 @@ html_static_path: list[str] = []
 _INTRODUCTION = """\
 # Commands
 
-Data go to stdout, words to stderr. The exit status is 0 if all went well, 1 if what was asked for
-can't be had (or a check found something), 2 for a command line that makes no sense; `exec` returns
-that of its command.
+Data go to stdout, words to stderr: one line on what is wrong, and one on what to do.
+
+| exit status | means |
+|---|---|
+| 0 | all went well |
+| 1 | what was asked for can't be had, or a check found something |
+| 2 | the command line makes no sense |
+| 130 | interrupted |
+| any | `exec`: that of its command |
 """
 
 

@@ -28,7 +28,10 @@ OTHERS = (
     ("nvpl-blas==0.6.0", "manylinux_2_26_aarch64"),
     ("nvpl-lapack==0.4.0.1", "manylinux_2_26_aarch64"),
 )
-PACKAGES = ("libopenblas0-pthread", "libopenblas-pthread-dev", "libblis4-pthread")
+PACKAGES = (
+    *("libopenblas0-pthread", "libopenblas-pthread-dev"),
+    *("libblis4-pthread", "libblis-pthread-dev"),
+)
 
 
 @pytest.fixture(scope="session")
