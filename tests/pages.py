@@ -171,7 +171,10 @@ class Reader:
 
     def follow(self, page: Path) -> None:
         """Run what the page says, and fail the test where something else comes of it."""
-        todo = blocks(page)
+        self.run(blocks(page), page.name)
+
+    def run(self, todo: list[Block], page: str) -> None:
+        """Run blocks in one shell, in order; ``page`` is what messages call their page."""
         for part in CHECKOUT:
             if any(f"{part}/" in block.code for block in todo if "run" in block.settings):
                 shutil.copytree(ROOT / part, self.folder / part)
@@ -192,9 +195,9 @@ class Reader:
             if not output.exists():
                 continue
             said = output.read_text(encoding="utf-8", errors="replace")
-            last = f"{page.name}:{block.line}\n{block.code}\n{said[-4000:]}"
+            last = f"{page}:{block.line}\n{block.code}\n{said[-4000:]}"
             if block.printed is not None and not _agrees(block.printed, said):
-                problems.append(f"{page.name}:{block.line} prints\n{_compared(block, said)}")
+                problems.append(f"{page}:{block.line} prints\n{_compared(block, said)}")
         if done.returncode:
             problems.append(f"exit status {done.returncode}: {last}\n{done.stderr[-1000:]}")
         if problems:
@@ -222,6 +225,7 @@ class Reader:
             for variable, value in {"PATH": path, **variables}.items():
                 lines.append(f"export {variable}={shlex.quote(value)}\n")
         return "".join([*lines, code])
+
 
 def _agrees(wanted: str, said: str) -> bool:
     """Tell whether output is as the page shows it.

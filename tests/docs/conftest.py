@@ -23,6 +23,7 @@ OTHERS = (
     ("pyelftools==0.33",),
     ("scikit-build-core==1.1.2",),
     ("pathspec==1.1.1",),
+    ("pkgconf==3.0.1.post0",),
     ("numpy==2.4.6", "manylinux_2_28_x86_64", "3.12"),
     (LP64, "manylinux_2_28_aarch64"),
     ("nvpl-blas==0.6.0", "manylinux_2_26_aarch64"),
