@@ -155,7 +155,7 @@ def advice(implementation: str, core: str | None, environment: Mapping[str, str]
             return f"try OPENBLAS_CORETYPE={lower}"
     if implementation == "mkl":
         return "try MKL_ENABLE_INSTRUCTIONS=AVX2, or SSE4_2"
-    if implementation == "blis":
+    if implementation in ("aocl", "blis"):
         return "try BLIS_ARCH_TYPE=generic"
     return "use another library, or another version of it; --as-is runs it with your environment"
 

@@ -249,7 +249,7 @@ class _Asker:
             threads = self._number("MKL_Get_Max_Threads", "mkl_get_max_threads")
             version = text.partition("Version ")[2].partition(" ")[0] if text else None
             return self._mkl_layer(), threads, None, version or None
-        if name == "blis":
+        if name in ("aocl", "blis"):
             threads = self._number("bli_thread_get_num_threads")
             return None, threads, self._blis_core(), self._text("bli_info_get_version_str")
         if name == "flexiblas":

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from blaswheel._library import Library
 
 #: Of several that fit: these implementations first, in this order; scipy-openblas before them.
-ORDER = ("openblas", "mkl", "nvpl", "blis", "reference")
+ORDER = ("openblas", "mkl", "nvpl", "aocl", "blis", "reference")
 #: Of one implementation: how it is threaded, the first that is there.
 THREADING = ("iomp", "gomp", "tbb", "seq", "sdl")
 INSTALL = {
@@ -33,7 +33,7 @@ INSTALL_FOR = {
     "nvpl": "pip install nvpl-blas nvpl-lapack",
     "accelerate": "Accelerate is a part of macOS, and in no wheel",
     **dict.fromkeys(
-        ("blis", "reference", "atlas", "flexiblas", "unknown"),
+        ("aocl", "blis", "reference", "atlas", "flexiblas", "unknown"),
         "give the path of the library file",
     ),
 }

@@ -116,6 +116,8 @@ class Vendor(Record):
         that the library exports or imports is enough.
     states : bytes
         What stands before the release in the binary's own text; empty if there is none.
+    states_options : bool
+        Whether the options of the build follow it, in OpenBLAS's words.
     headers : tuple of str
         Those it comes with.
     stand_ins : tuple of (str, str)
@@ -141,6 +143,7 @@ class Vendor(Record):
     url: str = ""
     marks: tuple[str, ...] = ()
     states: bytes = b""
+    states_options: bool = False
     headers: tuple[str, ...] = ()
     stand_ins: tuple[tuple[str, str], ...] = ()
     one_width: bool = True
@@ -195,6 +198,7 @@ VENDORS = (
         # The last is for libraries that Debian splits off: they call its memory allocator.
         marks=("openblas_get_config", "openblas_get_parallel", "blas_memory_alloc"),
         states=b"OpenBLAS ",
+        states_options=True,
         headers=("cblas.h", "lapacke.h", "lapack.h", "f77blas.h", "openblas_config.h"),
         complex_return="register",
     ),
@@ -243,6 +247,18 @@ VENDORS = (
         width_macro="NVPL_ILP64",
         threads=(("_gomp", "gomp"), ("_seq", "seq")),
         inner=("nvpl_blas_core", "nvpl_lapack_core"),
+    ),
+    # Before BLIS, of which its BLAS is made: it has all of that one's marks too.
+    Vendor(
+        name="aocl",
+        title="AMD AOCL",
+        url="https://www.amd.com/en/developer/aocl.html",
+        marks=(
+            *("AOCL_BLIS_set_progress", "bli_aocl_enable_instruction_query"),
+            "FLA_Get_AOCL_Version",
+        ),
+        states=b"AOCL-BLAS ",
+        headers=("blis.h", "cblas.h", "FLAME.h", "lapacke.h", "lapack.h"),
     ),
     Vendor(
         name="blis",
@@ -336,6 +352,8 @@ def statement(path: str, vendor: Vendor) -> Statement:
             for at in _occurrences(file, offset, size, vendor.states):
                 text = _part(file, at, min(at + _LONGEST, offset + size))
                 version, options = _release(text[len(vendor.states) :])
+                if version and not vendor.states_options:
+                    return Statement(vendor=vendor, version=version)
                 if version:
                     begin, end = max(offset, at - _NEAR), min(at + _NEAR, offset + size)
                     return Statement(
