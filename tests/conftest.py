@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.build_wheel import ROOT, wheel
-from tests.support import Venv, Wheels
+from tests.support import Venv, Wheels, measure
 
 #: What a user's shell may have set that would change what blaswheel or a build tool does.
 FOREIGN = ("BLASWHEEL_", "PKG_CONFIG", "CFLAGS", "CPPFLAGS", "CXXFLAGS", "FFLAGS", "LDFLAGS")
@@ -133,6 +133,7 @@ def provider_venv(
     def make(*specs: str, name: str = "venv") -> Venv:
         made = venv(name)
         made.pip_install("--no-index", "--no-deps", blaswheel_wheel, *map(wheels.fetch, specs))
+        measure(made, wheels)
         return made
 
     return make
@@ -151,6 +152,7 @@ def shared_venv(
             new = Venv(tmp_path_factory.mktemp("shared") / "venv")
             files = map(wheels.fetch, specs)
             new.pip_install("--no-index", "--no-deps", blaswheel_wheel, *files)
+            measure(new, wheels)
             made[key] = new
         return made[key]
 

@@ -60,7 +60,8 @@ PRINTED = ("text", "json")
 ENVIRON = {"LC_ALL": "C.UTF-8", "COLUMNS": "80", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
 
 _FENCE = re.compile(
-    r"^(?:<!-- (?P<marker>[^\n]*) -->\n)?^(?P<ticks>```+)(?P<language>[^\n`]*)\n(?P<code>.*?)^(?P=ticks)$",
+    r"^(?:<!-- (?P<marker>[^\n]*) -->\n)?"
+    r"^(?P<ticks>```+)(?P<language>[^\n`]*)\n(?P<code>.*?)^(?P=ticks)$",
     re.MULTILINE | re.DOTALL,
 )
 _ELSEWHERE = re.compile(r"^<!-- run by: (\S+) -->$", re.MULTILINE)
@@ -112,12 +113,11 @@ def blocks(page: Path) -> list[Block]:
             settings=_settings(match["marker"] or ""),
             code=match["code"],
         )
-        last = found[-1] if found else None
-        if language in PRINTED and not block.settings and last and "run" in last.settings:
-            if last.printed is None:
-                found[-1] = last._replace(printed=block.code)
-                continue
-        if language != "text" or block.settings:
+        last = found[-1] if found else block
+        shows = language in PRINTED and not block.settings
+        if shows and "run" in last.settings and last.printed is None:
+            found[-1] = last._replace(printed=block.code)
+        elif language != "text" or block.settings:
             found.append(block)
     return found
 

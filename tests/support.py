@@ -117,6 +117,16 @@ def unpack(wheel: Path, folder: Path) -> None:
                 os.chmod(path, mode & 0o777)
 
 
+def measure(venv: Venv, wheels: Wheels) -> None:
+    """Have `tests.coverage` measure what runs in an environment, if that is what runs the tests."""
+    if "COVERAGE_PROCESS_CONFIG" in os.environ:
+        import coverage
+
+        venv.pip_install(
+            "--no-index", "--no-deps", wheels.fetch(f"coverage=={coverage.__version__}")
+        )
+
+
 class Venv:
     """A virtual environment without pip, made for one test.
 

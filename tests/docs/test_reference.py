@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import ast
+import json
 import re
 from collections.abc import Callable, Iterator
 from importlib import import_module
@@ -15,6 +16,7 @@ from blaswheel._cli import COMMANDS
 from blaswheel._commands._parser import Parser
 from blaswheel._errors import BlaswheelError, UsageError
 from blaswheel._project import KEYS
+from blaswheel._vendors import REFERENCE, UNKNOWN, VENDORS
 from tests.build_wheel import ROOT
 from tests.cli.sites import ILP64, LP64, Blaswheel, fields
 from tests.pages import DOCS, blocks, pages
@@ -170,6 +172,16 @@ def test_fields_of_pc_files(blaswheel: Blaswheel) -> None:
     text = TEXTS[DOCS / "reference" / "pc.md"]
     stated = {name for row in table(text, "| field |") for name in coded(row[0])}
     assert {name for name in fields(blaswheel("pc").stdout) if name[0].isupper()} == stated
+
+
+def test_schemas_know_every_implementation() -> None:
+    names = {vendor.name for vendor in (*VENDORS, REFERENCE, UNKNOWN)}
+    found = 0
+    for schema in (DOCS / "schemas").glob("*.json"):
+        for values in re.findall(r'"enum": (\[[^\]]*"blis"[^\]]*\])', schema.read_text("utf-8")):
+            found += 1
+            assert set(json.loads(values)) >= names, schema.name
+    assert found
 
 
 def test_schemas_are_all_listed() -> None:
