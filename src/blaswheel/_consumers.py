@@ -6,6 +6,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from blaswheel._library import Library
 
+#: How many folders below site-packages the modules lie that call BLAS. SciPy's go from
+#: ``scipy/linalg`` to ``scipy/sparse/linalg/_eigen/arpack``.
+DEPTHS = {"numpy": (2,), "scipy": (2, 3, 4, 5)}
+
 
 def names(library: Library, interface: str) -> tuple[str, str, str]:
     """Return the ``.pc`` files of the plain set that have the BLAS and the LAPACK, and a suffix.

@@ -56,7 +56,12 @@ SECTIONS = {
     "meson": Section("Meson", "Every way to get a dependency.", ("tests/meson",)),
     "examples": Section("Example projects", "Built and installed.", ("tests/examples",)),
     "wheels": Section("Wheels", "Tagged, packed and repaired.", ("tests/wheels",)),
-    "numpy": Section("NumPy and SciPy", "Full builds with their tests.", ("tests/consumers",)),
+    "consumers": Section(
+        "NumPy, SciPy and others",
+        "Built from their released sources, installed where only the provider is, and their own "
+        "tests run. `tests/consumers/matrix.py` has what is to be built.",
+        ("tests/consumers",),
+    ),
 }
 
 

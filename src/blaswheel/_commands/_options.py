@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from blaswheel import _environment, _naming, _project, _runtime, _select
+from blaswheel import _consumers, _environment, _naming, _project, _runtime, _select
 from blaswheel._errors import UsageError
 from blaswheel._offer import Request, consistent
 from blaswheel._record import Record
@@ -104,7 +104,7 @@ def add_naming(parser: ArgumentParser) -> None:
         "--depth",
         metavar="N[,N]",
         help="for --runtime origin: how many folders below site-packages the modules lie "
-        "(default: 0,1,2,3)",
+        "(default: 0,1,2,3; as they lie in the consumer of --for)",
     )
     group.add_argument(
         "--complex-return",
@@ -232,12 +232,19 @@ def request(options: Namespace, mode: str) -> Request:
         suffix=suffix,
         native=options.native,
         mode=chosen,
-        depths=_runtime.DEPTHS if options.depth is None else _runtime.depths(options.depth),
+        depths=_depths(options),
         visibility=options.alias_visibility,
         isolate=options.isolate,
         complex_return=options.complex_return,
     )
     return consistent(wanted)
+
+
+def _depths(options: Namespace) -> tuple[int, ...]:
+    """Return how deep the modules lie: as said, as in the consumer named, or as anywhere."""
+    if options.depth is not None:
+        return _runtime.depths(options.depth)
+    return _consumers.DEPTHS.get(options.consumer, _runtime.DEPTHS)
 
 
 def sysroot() -> str | None:

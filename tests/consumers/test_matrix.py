@@ -1,0 +1,87 @@
+"""Each cell of the matrix, built as a user would, works where only its provider is installed."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.consumers.building import binaries, build, dynamic, imports, install, needed
+from tests.consumers.matrix import CELLS, Cell
+from tests.support import Wheels
+
+MODULES = {"numpy": ("numpy.linalg",), "scipy": ("scipy.linalg",)}
+#: Passed by the own tests of a release with few left out.
+AT_LEAST = {"numpy": 400, "scipy": 2000}
+ROUTINE = re.compile(r"(scipy_)?(cblas_)?[sdcz](gemm|gesv|gesdd|getrf|potrf)(_?(64_?)?)")
+
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.timeout(4 * 3600),
+    pytest.mark.tool("cc", "c++", "gfortran", "pkg-config", "readelf", "nm"),
+]
+
+
+def test_each_cell_has_a_name_of_its_own() -> None:
+    assert len({cell.name for cell in CELLS}) == len(CELLS)
+
+
+@pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.name)
+def test_cell(
+    cell: Cell,
+    blaswheel_wheel: Path,
+    wheels: Wheels,
+    tmp_path: Path,
+    record_property: pytest.RecordProperty,
+) -> None:
+    record_property("row", cell.row)
+    built = build(cell, blaswheel_wheel, wheels, tmp_path / "build")
+    record_property("row", {"Built in": f"{built.seconds / 60:.0f} min"})
+    assert not Path(built.folder).exists()
+    installed = install(cell, built, blaswheel_wheel, wheels, tmp_path / "venv")
+
+    # No path of the build, and of run paths only what leads to the provider.
+    files = list(binaries(installed.package))
+    assert len(files) > 10
+    assert [path for path in files if built.folder.encode() in path.read_bytes()] == []
+    calling = {}
+    for path in files:
+        run_paths = [each for value in dynamic(path, "RUNPATH") for each in value.split(":")]
+        assert dynamic(path, "RPATH") == []
+        assert all(each.startswith("$ORIGIN/..") for each in run_paths), (path, run_paths)
+        libraries = [name for name in needed(path) if re.match(r"lib(scipy_openblas|mkl_)", name)]
+        if libraries:
+            calling[path] = libraries
+    assert calling
+
+    # Integers of the width that was asked for, and the names that the library exports.
+    names = {name for path in calling for name in imports(path) if ROUTINE.fullmatch(name)}
+    wide = {name for name in names if "64" in name}
+    assert names
+    assert bool(wide) == (cell.interface != "lp64"), names
+    assert bool(names - wide) == (cell.interface != "ilp64"), names
+
+    # It says so itself.
+    told = installed.show_config()
+    for each in ("blas", "lapack"):
+        assert told[each]["name"] == cell.files
+        version = cell.providers[0].partition("==")[2]
+        assert f"{version}.".startswith(f"{told[each]['version']}.")
+
+    # blaswheel finds nothing wrong with it, and says who provides what it calls.
+    done = installed.venv.run("blaswheel", "doctor", "--json", installed.venv.site_packages)
+    report = json.loads(done.stdout)
+    package = f"{cell.project}/"
+    findings = [one for one in report["findings"] if one["file"].startswith(package)]
+    assert findings == []
+    uses = {one["file"]: one for one in report["blas"] if one["file"].startswith(package)}
+    asking = {str(path.relative_to(installed.venv.site_packages)) for path in calling}
+    assert uses.keys() <= asking
+    assert {one["library"] is not None and one["missing"] == [] for one in uses.values()} == {True}
+
+    summary = installed.own_tests(tmp_path, *MODULES[cell.project])
+    passed = re.search(r"(\d+) passed", summary)
+    assert passed and int(passed[1]) > AT_LEAST[cell.project], summary
+    record_property("row", {"Its own tests": f"`{MODULES[cell.project][0]}`: {passed[1]} passed"})
