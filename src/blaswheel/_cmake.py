@@ -104,6 +104,7 @@ def write(folder: str, choices: Sequence[Choice], request: Request) -> tuple[Off
             "CMake mangles $ORIGIN in what it links with",
             "leave --runtime out, and set CMAKE_INSTALL_RPATH to $ORIGIN/...",
         )
+    # CMake reads a relative path as one below whichever folder reads the file.
     folder = os.path.abspath(folder)
     place = Place(folder=folder)
     offers = [_offer.make(one.library, one.interface, request, place) for one in choices]

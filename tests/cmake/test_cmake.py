@@ -109,6 +109,7 @@ def test_packages(tmp_path: Path, prefix: Path, package: str, wide: bool) -> Non
 
 
 def test_a_relative_folder(blaswheel: Blaswheel, tmp_path: Path) -> None:
+    """What CMake reads is absolute: it would look for a relative path below itself."""
     blaswheel("cmake", "--dir", "blas", cwd=tmp_path)
     build(tmp_path, tmp_path / "blas", "CBLAS")
 

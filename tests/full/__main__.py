@@ -100,23 +100,27 @@ def main(arguments: Sequence[str]) -> int:
         paths = [path for path in section.paths if (ROOT / path).is_dir()]
         if not paths:
             continue
-        recorder = Recorder()
+        recorder, stamp = Recorder(), when()
         ended = pytest.main(["--full", *section.options, *options, *paths], plugins=[recorder])
         if ended not in (0, pytest.ExitCode.NO_TESTS_COLLECTED):
             status = 1
         if recorder.tests:
-            save(name, recorder)
+            save(name, recorder, stamp)
     PAGE.write_text(page(), encoding="utf-8")
     return status
 
 
-def save(name: str, recorder: Recorder) -> None:
+def when() -> dict[str, str]:
+    """Return the date and the commit of now; a run takes them when it begins."""
+    return {"date": time.strftime("%Y-%m-%d", time.gmtime()), "commit": commit()}
+
+
+def save(name: str, recorder: Recorder, stamp: dict[str, str]) -> None:
     """Put what ran now in the place of what was recorded earlier."""
     path = RESULTS / f"{name}.json"
     known: dict[str, Any] = {}
     if path.exists():
         known = json.loads(path.read_text(encoding="utf-8"))
-    stamp = {"date": time.strftime("%Y-%m-%d", time.gmtime()), "commit": commit()}
     known |= {test: result | stamp for test, result in recorder.tests.items()}
     RESULTS.mkdir(exist_ok=True)
     text = json.dumps(dict(sorted(known.items())), indent=1, ensure_ascii=False)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.full.__main__ import PAGE, RESULTS, SECTIONS, Recorder, main, page, save
+from tests.full.__main__ import PAGE, RESULTS, SECTIONS, Recorder, main, page, save, when
 
 
 def test_the_page_is_what_runs_recorded() -> None:
@@ -32,7 +32,7 @@ def test_a_later_run_keeps_what_it_did_not_run(
             f"tests/x/test_x.py::test_{name}": {"outcome": outcome, "seconds": 1.0, "row": {}}
             for name, outcome in outcomes.items()
         }
-        save("corpus", recorder)
+        save("corpus", recorder, when())
     text = page()
     assert "3 tests: 3 passed" in text
     assert "| test x, test b: 2 | passed | 2 |" in text
