@@ -1,4 +1,7 @@
-"""Read the marked code blocks of ``README.md`` and run them as a newcomer would."""
+"""Read the marked code blocks of ``README.md`` and of pages in ``docs``, and run them.
+
+As a newcomer would: in a shell, with a Python and little else.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +20,21 @@ from tests.support import clean_environment
 _BLOCK = re.compile(r"^<!-- test: (\S+) -->\n```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-def blocks() -> dict[str, str]:
-    """Return the marked blocks by name, in order."""
-    return dict(_BLOCK.findall((ROOT / "README.md").read_text(encoding="utf-8")))
+def blocks(page: str = "README.md") -> dict[str, str]:
+    """Return the marked blocks of a page by name, in order."""
+    return dict(_BLOCK.findall((ROOT / page).read_text(encoding="utf-8")))
 
 
 class Newcomer:
     """Someone with a fresh copy of the checkout, a Python and a shell.
+
+    Parameters
+    ----------
+    page : str
+        Whose blocks they run.
+    blaswheel : Path, optional
+        A wheel. With it they have no copy, but an empty folder, and a package index whose
+        blaswheel is this one.
 
     Attributes
     ----------
@@ -32,8 +43,16 @@ class Newcomer:
         (temporary files, blaswheel's cache) is inside it too.
     """
 
-    def __init__(self, folder: Path, python: str = sys.executable) -> None:
-        self.folder = copy_sources(folder)
+    def __init__(
+        self,
+        folder: Path,
+        python: str = sys.executable,
+        *,
+        page: str = "README.md",
+        blaswheel: Path | None = None,
+    ) -> None:
+        self.page = page
+        self.folder = folder if blaswheel else copy_sources(folder)
         programs, temporary = folder / ".newcomer" / "bin", folder / ".newcomer" / "tmp"
         programs.mkdir(parents=True)
         temporary.mkdir()
@@ -47,6 +66,10 @@ class Newcomer:
             "PATH": os.pathsep.join([str(programs), *path]),
             "TMPDIR": str(temporary),
         }
+        if blaswheel:
+            constraint = folder / ".newcomer" / "constraint.txt"
+            constraint.write_text(f"blaswheel @ {blaswheel.as_uri()}\n", encoding="utf-8")
+            self.environ["PIP_CONSTRAINT"] = str(constraint)
 
     def run(
         self, *names: str, options: Mapping[str, str] | None = None, timeout: float = 280
@@ -56,7 +79,7 @@ class Newcomer:
         ``options`` are added to commands (``{"pip wheel": "-Ckey=value"}``). A command that fails
         fails the test.
         """
-        known = blocks()
+        known = blocks(self.page)
         script = "".join(known[name] for name in names)
         for command, added in (options or {}).items():
             assert script.count(command) == 1
@@ -74,7 +97,7 @@ class Newcomer:
         )
         if done.returncode:
             pytest.fail(
-                f"README.md, {', '.join(names)}: exit status {done.returncode}\n"
+                f"{self.page}, {', '.join(names)}: exit status {done.returncode}\n"
                 f"{done.stdout[-4000:]}\n{done.stderr[-4000:]}",
                 pytrace=False,
             )

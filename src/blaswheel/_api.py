@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from blaswheel import _environment, _files, _library, _naming, _offer, _pc, _select
+from blaswheel import _environment, _files, _library, _naming, _offer, _pc, _runtime, _select
 from blaswheel._errors import BlaswheelError, UsageError
 from blaswheel._offer import Offer, Place, Request
 
@@ -48,12 +48,19 @@ class Library(_library.Library):
         suffix: str | None,
         native: bool,
         runtime: str,
+        depth: int | None = None,
     ) -> Offer:
         wanted = _naming.interface_for(suffix, interface)
         wish = _select.Wish(interface=wanted)
         choice = _select.choose([self], wish)
         _select.check_suffix(choice, wish, suffix)
-        request = Request(prefix=prefix, suffix=suffix, native=native, mode=runtime)
+        if depth is not None and runtime != "origin":
+            raise UsageError(
+                f"a depth is for runtime 'origin', not {runtime!r}",
+                "leave it out, or give runtime='origin'",
+            )
+        depths = _runtime.DEPTHS if depth is None else _runtime.depths(str(depth))
+        request = Request(prefix=prefix, suffix=suffix, native=native, mode=runtime, depths=depths)
         return _offer.make(self, choice.interface, _offer.consistent(request), _cache())
 
     def compile_args(
@@ -91,6 +98,7 @@ class Library(_library.Library):
         symbol_suffix: str | None = None,
         native: bool = False,
         runtime: str = "link",
+        depth: int | None = None,
     ) -> list[str]:
         """Return the arguments that link the library, unquoted; parameters as `compile_args`.
 
@@ -98,8 +106,12 @@ class Library(_library.Library):
         ----------
         runtime : {'link', 'origin', 'absolute', 'preload'}
             How the result finds the library when it is loaded.
+        depth : int, optional
+            For ``origin``: how many folders below site-packages the extension module lies. By
+            default there are run paths for 0 to 3.
         """
-        return self._offer(interface, symbol_prefix, symbol_suffix, native, runtime).link_args()
+        offer = self._offer(interface, symbol_prefix, symbol_suffix, native, runtime, depth)
+        return offer.link_args()
 
     def pkg_config(
         self,

@@ -82,17 +82,21 @@ class Use(Record):
     Attributes
     ----------
     file : str
-    count : int
-        How many names of the BLAS it imports.
+    names : tuple of str
+        The names of the BLAS that it imports.
     library : str, optional
         The file that has them; None if none that was found.
+    expected : str, optional
+        Without it, the file of another package that the module takes them from: what a wheel
+        needs is not in it.
     missing : tuple of str
-        Those that it lacks.
+        Those that the library lacks.
     """
 
     file: str
-    count: int
+    names: tuple[str, ...]
     library: str | None
+    expected: str | None
     missing: tuple[str, ...]
 
 
@@ -415,11 +419,10 @@ class _Examination:
             if len(names & frozenset(self.files[other].functions)) > len(best[0]):
                 best = names, other
         wanted, library = best
+        expected = None
         if library is None:
-            wanted = frozenset().union(
-                *(_routines_in(imports, api, "", suffix)
-                  for api, suffixes in _USUAL.items() for suffix in suffixes)
-            )  # fmt: skip
+            expected = self._expected(path, loaded)
+            wanted = _usual(imports, any_prefix=expected is not None)
         if not wanted:
             return
         exported: frozenset[str] = frozenset()
@@ -428,7 +431,11 @@ class _Examination:
         missing = wanted - exported if library is not None else wanted
         where = self._name(library) if library is not None else None
         yield Use(
-            file=self._name(path), count=len(wanted), library=where, missing=tuple(sorted(missing))
+            file=self._name(path),
+            names=tuple(sorted(wanted)),
+            library=where,
+            expected=expected,
+            missing=tuple(sorted(missing)),
         )
         if library is None:
             return
@@ -449,6 +456,16 @@ class _Examination:
                 "integers have 64 bits",
                 "make sure that it passes 64-bit integers, or use names with a suffix",
             )
+
+    def _expected(self, path: str, loaded: Loaded) -> str | None:
+        """Return the library of another package that a module needs, if there is just one."""
+        found = {
+            self._name(os.path.join(folder, missing.name))
+            for missing in loaded.missing
+            for folder in missing.outside
+            if missing.file == path and self._provider(missing) is not None
+        }
+        return found.pop() if len(found) == 1 else None
 
     def _of(self, path: str) -> tuple[Family, ...]:
         """Return the families of a library, with their widths; none if it is no BLAS."""
@@ -474,6 +491,24 @@ def _routines_in(names: frozenset[str], api: str, prefix: str, suffix: str) -> f
     """Return those of the names that are routines of an API with this decoration."""
     wanted = [prefix + stem + suffix for stem in _routines.routines(api)]
     return names.intersection(wanted)
+
+
+def _usual(imports: frozenset[str], *, any_prefix: bool) -> frozenset[str]:
+    """Return those of the names that are routines with a usual suffix.
+
+    With a prefix before it if ``any_prefix``, one that ends in an underscore: ``scipy_``.
+    """
+    found: set[str] = set()
+    for api, suffixes in _USUAL.items():
+        stems = _routines.routines(api)
+        for name in imports:
+            for suffix in suffixes:
+                stem = name.removesuffix(suffix) if name.endswith(suffix) else ""
+                while stem and stem not in stems and any_prefix:
+                    stem = stem.partition("_")[2]
+                if stem in stems:
+                    found.add(name)
+    return frozenset(found)
 
 
 def _some(names: frozenset[str] | set[str]) -> str:

@@ -14,6 +14,11 @@ LP64, ILP64 = f"scipy-openblas32=={OPENBLAS}", f"scipy-openblas64=={OPENBLAS}"
 MKL = ("mkl==2026.2.0", "intel-openmp==2026.2.0")
 MKL_TO_BUILD = ("mkl-devel==2026.2.0", "mkl-include==2026.2.0")
 TITLES = {"numpy": "NumPy", "scipy": "SciPy"}
+#: Without the second to fifth version, for newer CPUs, of what has no BLAS in it: most of the
+#: time that it takes to build NumPy.
+QUICK = "-Dcpu-dispatch=none"
+NATIVE = ("--native",)
+WIDE = ("--interface", "ilp64")
 
 
 @dataclass(frozen=True)
@@ -60,7 +65,7 @@ class Cell:
     @property
     def row(self) -> dict[str, str]:
         """What the table of results says of it, run or not."""
-        told = [option for option in self.exec_options if option != "ilp64"]
+        told = [each for each in self.exec_options if each not in WIDE]
         return {
             "Project": f"{TITLES[self.project]} {self.version}",
             "Python": self.python,
@@ -70,15 +75,6 @@ class Cell:
             "Front end": f"`{self.front_end}`",
             "Options": " ".join(f"`{each}`" for each in (*told, *self.setup)),
         }
-
-
-#: Without the second to fifth version, for newer CPUs, of what has no BLAS in it: most of the
-#: time that it takes to build NumPy.
-QUICK = "-Dcpu-dispatch=none"
-NATIVE = ("--native",)
-WIDE = ("--interface", "ilp64")
-#: NumPy with the suffix alone: it knows the rest from the macros in the native file.
-NATIVE_WIDE = (*NATIVE, *WIDE)
 
 
 def _numpy(

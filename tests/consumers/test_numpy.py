@@ -7,13 +7,13 @@ import re
 import shutil
 import subprocess
 import sys
-import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.consumers.building import binaries, dynamic, imports, needed, unpacked
 from tests.readme import Newcomer
 from tests.support import Venv, Wheels, clean_environment
 
@@ -72,14 +72,8 @@ class Configured:
 @pytest.fixture(scope="module")
 def source(tmp_path_factory: pytest.TempPathFactory, wheels: Wheels) -> Path:
     """Return NumPy's source as it was released."""
-    folder = tmp_path_factory.mktemp("numpy")
-    with tarfile.open(wheels.sdist(f"numpy=={NUMPY}")) as archive:
-        if hasattr(tarfile, "data_filter"):
-            archive.extractall(folder, filter="data")
-        else:
-            archive.extractall(folder)
-    (path,) = folder.iterdir()
-    return path
+    folder = tmp_path_factory.mktemp("numpy") / "source"
+    return unpacked(wheels.sdist(f"numpy=={NUMPY}"), folder)
 
 
 @pytest.fixture
@@ -109,30 +103,6 @@ def configure(source: Path, tmp_path: Path) -> Callable[..., Configured]:
 def both(shared_venv: Callable[..., Venv]) -> Venv:
     """Return an environment in which LP64 and ILP64 are installed."""
     return shared_venv(LP64, ILP64)
-
-
-def needed(path: Path) -> list[str]:
-    """Return the libraries that an ELF file names."""
-    return dynamic(path, "NEEDED")
-
-
-def dynamic(path: Path, tag: str) -> list[str]:
-    """Return the values of a tag of an ELF file's dynamic section."""
-    printed = subprocess.run(
-        ["readelf", "-dW", path], capture_output=True, check=True, text=True
-    ).stdout
-    return re.findall(rf"\({tag}\)[^\[]*\[(.*)\]", printed)
-
-
-def imports(path: Path) -> set[str]:
-    """Return the names that an ELF file takes from others."""
-    printed = subprocess.run(
-        ["nm", "-D", "--undefined-only", "--format=posix", path],
-        capture_output=True,
-        check=True,
-        text=True,
-    ).stdout
-    return {line.split()[0].partition("@")[0] for line in printed.splitlines()}
 
 
 @pytest.mark.tool("cc", "c++", "pkg-config", "readelf", "nm")
@@ -234,11 +204,7 @@ class Installed:
 
     def binaries(self) -> Iterator[Path]:
         """Yield every ELF file of the installed NumPy."""
-        for path in (self.venv.site_packages / "numpy").rglob("*"):
-            if path.is_file():
-                with path.open("rb") as file:
-                    if file.read(4) == b"\x7fELF":
-                        yield path
+        return binaries(self.venv.site_packages / "numpy")
 
     @property
     def linalg(self) -> Path:

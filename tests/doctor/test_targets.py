@@ -191,9 +191,8 @@ def test_what_a_module_calls(blaswheel: Blaswheel, openblas: Path, tmp_path: Pat
     source = "void scipy_dgemm_(void);\nvoid m(void) { scipy_dgemm_(); }\n"
     module = blas_module(site, openblas, source)
     said = blaswheel("doctor", module).stdout.splitlines()
-    assert (
-        said[0] == "demo/_m.so: 1 names of the BLAS, of scipy_openblas32/lib/libscipy_openblas.so"
-    )
+    calls = "demo/_m.so: 1 names of the BLAS (scipy_dgemm_), of"
+    assert said[0] == f"{calls} scipy_openblas32/lib/libscipy_openblas.so"
     assert loads(module)
     # A name that the library lacks; found when it is called at the latest.
     source = (
@@ -271,6 +270,13 @@ def test_a_library_of_another_wheel(
         for name, data in content.items():
             archive.writestr(name, data)
     assert codes(findings(blaswheel, made)) == expected
+    # What it calls is told as well, though the library is in no wheel of this project's.
+    (use,) = json.loads(blaswheel("doctor", "--json", made, check=False).stdout)["blas"]
+    assert use["names"] == ["scipy_dgemm_"]
+    assert use["library"] is None
+    assert use["expected"] == "scipy_openblas32/lib/libscipy_openblas.so"
+    said = blaswheel("doctor", made, check=False).stdout.splitlines()
+    assert said[0].endswith("scipy_openblas32/lib/libscipy_openblas.so, which is not in here")
 
 
 def test_mkl_without_its_layers(blaswheel: Blaswheel, tmp_path: Path) -> None:

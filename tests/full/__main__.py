@@ -21,18 +21,24 @@ from typing import Any, NamedTuple
 import pytest
 
 from tests.build_wheel import ROOT
+from tests.consumers.matrix import CELLS
 
 RESULTS = Path(__file__).with_name("results")
 PAGE = ROOT / "docs" / "results.md"
 
 
 class Section(NamedTuple):
-    """A part of the tests: what the page says of it, where it is, and options for pytest."""
+    """A part of the tests: what the page says of it, where it is, and options for pytest.
+
+    ``declared`` has the rows of tests, by the name of their parameters, that the page lists as not
+    run as long as no run recorded them.
+    """
 
     title: str
     about: str
     paths: tuple[str, ...]
     options: tuple[str, ...] = ()
+    declared: tuple[tuple[str, dict[str, str]], ...] = ()
 
 
 SECTIONS = {
@@ -61,6 +67,7 @@ SECTIONS = {
         "Built from their released sources, installed where only the provider is, and their own "
         "tests run. `tests/consumers/matrix.py` has what is to be built.",
         ("tests/consumers",),
+        declared=tuple((cell.name, cell.row) for cell in CELLS),
     ),
 }
 
@@ -154,7 +161,7 @@ def page() -> str:
         if path.exists():
             results = json.loads(path.read_text(encoding="utf-8"))
             lines += [f"## {section.title}", "", section.about, "", *summary(results), ""]
-            lines += [*table(results), ""]
+            lines += [*table(results, section.declared), ""]
     return "\n".join(lines)
 
 
@@ -170,25 +177,39 @@ def summary(results: dict[str, Any]) -> list[str]:
     return [f"{len(results)} tests: {told} ({when}; commit {', '.join(commits)})."]
 
 
-def table(results: dict[str, Any]) -> list[str]:
-    """Return the tests as a table, those that fail first; columns as the tests name them."""
-    columns = list(dict.fromkeys(column for one in results.values() for column in one["row"]))
+def table(
+    results: dict[str, Any], declared: Sequence[tuple[str, dict[str, str]]] = ()
+) -> list[str]:
+    """Return the tests as a table, those that fail first; columns as the tests name them.
+
+    What is declared and was never run comes last.
+    """
+    known = dict(results)
+    for name, row in declared:
+        test = next((each for each in results if each.endswith(f"[{name}]")), None)
+        if test is None:
+            known[name] = {"outcome": "not run", "row": row}
+        else:
+            known[test] = results[test] | {"row": results[test]["row"] | row}
+    columns = list(dict.fromkeys(column for one in known.values() for column in one["row"]))
     if not columns:
         columns = ["Test"]
     rows = []
-    for test, result in in_order(grouped(results)):
+    for test, result in in_order(grouped(known)):
         row = result["row"] or {columns[0]: test}
         cells = [str(row.get(column, "")).replace("|", "\\|") for column in columns]
-        rows.append([*cells, result["outcome"], f"{result['seconds']:.3g}"])
+        seconds = f"{result['seconds']:.3g}" if "seconds" in result else ""
+        rows.append([*cells, result["outcome"], seconds])
     head = [*columns, "Result", "Seconds"]
     return [f"| {' | '.join(row)} |" for row in [head, ["---"] * len(head), *rows]]
 
 
 def in_order(results: dict[str, Any]) -> list[tuple[str, Any]]:
-    """Return what failed, then what has a row of its own, then the rest."""
+    """Return what failed, then what has a row of its own, the rest, and what never ran."""
+    order = {"passed": 1, "not run": 2}
     return sorted(
         results.items(),
-        key=lambda item: (item[1]["outcome"] == "passed", not item[1]["row"], item[0]),
+        key=lambda item: (order.get(item[1]["outcome"], 0), not item[1]["row"], item[0]),
     )
 
 

@@ -84,8 +84,8 @@ def _json(findings: Sequence[Finding], uses: Sequence[Use]) -> str:
             for one in findings
         ],
         "blas": [
-            {"file": one.file, "count": one.count, "library": one.library,
-             "missing": list(one.missing)}
+            {"file": one.file, "count": len(one.names), "names": list(one.names),
+             "library": one.library, "expected": one.expected, "missing": list(one.missing)}
             for one in uses
         ],
     }  # fmt: skip
@@ -106,7 +106,10 @@ def _uses(uses: Sequence[Use]) -> str:
     lines = []
     for one in uses:
         what = one.library or "nobody: none that has them was found"
-        lines.append(f"{one.file}: {one.count} names of the BLAS, of {what}")
+        if one.expected is not None:
+            what = f"{one.expected}, which is not in here"
+        examples = ", ".join(one.names[:2]) + (", ..." if len(one.names) > 2 else "")
+        lines.append(f"{one.file}: {len(one.names)} names of the BLAS ({examples}), of {what}")
     return "\n".join([*lines, ""]) if lines else ""
 
 
