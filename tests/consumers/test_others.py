@@ -136,4 +136,4 @@ def test_plain_cmake(reader: Newcomer) -> None:
     assert "100% tests passed" in printed
     library = reader.folder / "build" / "lib" / "libscsdir.so"
     assert LIBRARY in needed(library)
-    assert "scipy_dsyev_" in imports(library)
+    assert [each for each in imports(library) if each.startswith("scipy_d")]
