@@ -1,7 +1,7 @@
 """Report which lines and branches tests run: ``python -m tests.coverage [TESTS ...]``.
 
-Of blaswheel in this process and in all that it starts, environments of tests among them. It needs the
-extra ``coverage``, and takes about twice as long as the tests alone.
+Of blaswheel in this process and in all that it starts, environments of tests among them. It needs
+the extra ``coverage``, and takes about twice as long as the tests alone.
 """
 
 from __future__ import annotations

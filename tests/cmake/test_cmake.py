@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.build_wheel import ROOT
 from tests.cli.sites import ILP64, LP64, Blaswheel, copy
-from tests.support import Venv, Wheels
+from tests.support import Venv, Wheels, clean_environment
 
 pytestmark = pytest.mark.tool("cmake", "gcc", "ninja")
 
@@ -57,6 +60,23 @@ PACKAGES = {
     "LAPACK": ("", ""),
     "LAPACKE": LAPACKE,
 }
+EXTENSION = """
+cmake_minimum_required(VERSION 3.20)
+project(demo C)
+find_package(Python REQUIRED COMPONENTS Interpreter Development.Module)
+find_package(CBLAS REQUIRED)
+python_add_library(_dot MODULE demo/_dot.c WITH_SOABI)
+target_link_libraries(_dot PRIVATE CBLAS::CBLAS)
+install(TARGETS _dot DESTINATION demo)
+"""
+SCIKIT_BUILD = """
+[build-system]
+build-backend = "scikit_build_core.build"
+requires = ["scikit-build-core"]
+[project]
+name = "demo"
+version = "1.0"
+"""
 
 
 @pytest.fixture(scope="module")
@@ -167,6 +187,29 @@ def test_origin_is_refused(blaswheel: Blaswheel, tmp_path: Path) -> None:
     error, hint = blaswheel.error(*words, status=2)
     assert "$ORIGIN" in error and "CMAKE_INSTALL_RPATH" in hint
     assert "--dir" in blaswheel("cmake", check=False).stderr
+
+
+def test_scikit_build_core_under_build_isolation(
+    blaswheel: Blaswheel, tmp_path: Path, venv: Callable[..., Venv], wheels: Wheels
+) -> None:
+    """The environment tells CMake what it can't know; the wheel finds the provider beside it."""
+    blaswheel("cmake", "--dir", tmp_path / "blas")
+    project = tmp_path / "project"
+    shutil.copytree(ROOT / "tests" / "link" / "programs" / "extension" / "demo", project / "demo")
+    (project / "CMakeLists.txt").write_text(EXTENSION)
+    (project / "pyproject.toml").write_text(SCIKIT_BUILD)
+    environ = clean_environment() | {
+        "CMAKE_PREFIX_PATH": str(tmp_path / "blas"),
+        "CMAKE_ARGS": "-DCMAKE_FIND_PACKAGE_PREFER_CONFIG=ON "
+        "-DCMAKE_INSTALL_RPATH=$ORIGIN/../scipy_openblas32/lib",
+    }
+    words = [sys.executable, "-m", "pip", "wheel", "--no-deps", "-w", tmp_path / "out", project]
+    done = subprocess.run(words, env=environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (made,) = (tmp_path / "out").iterdir()
+    fresh = venv()
+    fresh.pip_install("--no-index", "--no-deps", made, wheels.fetch(LP64))
+    assert fresh.run("python", "-c", "from demo import _dot; print(_dot.dot())").stdout == "32.0\n"
 
 
 @pytest.mark.full

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.build_wheel import cache
-from tests.consumers.matrix import Cell
+from tests.consumers.matrix import BUILD, MESON, PIP, Cell
 from tests.support import Venv, Wheels
 
 #: To build SciPy takes thirteen minutes on two processors where nothing else runs.
@@ -140,32 +140,25 @@ def _run(cell: Cell, blaswheel: Path, wheels: Wheels, folder: Path) -> str:
     temporary, out = folder / "tmp", folder / "out"
     temporary.mkdir()
     out.mkdir()
-    exec_ = ["blaswheel", "exec", "--for", cell.project, *cell.exec_options]
     spec = f"{cell.project}=={cell.version}"
-    if cell.front_end == "pip wheel":
-        front = ["pip", "wheel", "--no-cache-dir", "--no-deps", "--no-binary", cell.project]
-        front += ["--wheel-dir", "out", spec, *(f"-Csetup-args={each}" for each in cell.setup)]
-        commands = [[*exec_, "--", *front]]
+    if cell.front_end == PIP:
+        commands = [[*cell.command, "--wheel-dir", "out"]]
     else:
         source = unpacked(wheels.sdist(spec), folder / "source").relative_to(folder)
-        if cell.front_end == "python -m build":
-            front = ["python", "-m", "build", "--wheel", "--outdir", "out", str(source)]
-            front += [f"-Csetup-args={each}" for each in cell.setup]
-            commands = [[*exec_, "--", *front]]
+        if cell.front_end == BUILD:
+            commands = [[*cell.command, "--outdir", "out", str(source)]]
         else:
-            commands = _with_meson(cell, venv, folder, source, exec_)
+            commands = _with_meson(cell, venv, folder, source)
     environ = {"TMPDIR": str(temporary), "BLASWHEEL_CACHE_DIR": str(folder / "cache")}
     for command in commands:
         venv.run(*command, cwd=folder, environ=environ, timeout=PATIENCE)
-    if cell.front_end == "meson setup":
+    if cell.front_end == MESON:
         (site,) = (folder / "installed").rglob("site-packages")
         shutil.make_archive(str(out / cell.name), "tar", site)
     return " ".join(commands[0])
 
 
-def _with_meson(
-    cell: Cell, venv: Venv, folder: Path, source: Path, exec_: list[str]
-) -> list[list[str]]:
+def _with_meson(cell: Cell, venv: Venv, folder: Path, source: Path) -> list[list[str]]:
     """Return the commands that set up a checkout and build it, without build isolation.
 
     NumPy needs the Meson that it brings: stock Meson has no ``import('features')``.
@@ -175,7 +168,6 @@ def _with_meson(
         venv.run("python", "-c", _REQUIRES, folder / source / "pyproject.toml").stdout
     )
     venv.pip_install("ninja", *known)
-    meson = ["meson"]
     if (folder / vendored).exists():
         # `python meson.py` is a command that `exec` does not know; a program called meson is.
         program = venv.bin / "meson"
@@ -183,11 +175,10 @@ def _with_meson(
         program.write_text(f'#!/bin/sh\nexec {venv.python} {folder / vendored} "$@"\n')
         program.chmod(0o755)
     prefix = f"--prefix={folder / 'installed'}"
-    setup = [*meson, "setup", "build", str(source), prefix, "--buildtype=release", *cell.setup]
     return [
-        [*exec_, "--", *setup],
-        ["blaswheel", "exec", "--", *meson, "compile", "-C", "build"],
-        [*meson, "install", "-C", "build", "--no-rebuild", "--quiet"],
+        [*cell.command, str(source), prefix, "--buildtype=release"],
+        ["blaswheel", "exec", "--", "meson", "compile", "-C", "build"],
+        ["meson", "install", "-C", "build", "--no-rebuild", "--quiet"],
     ]
 
 

@@ -13,6 +13,7 @@ OPENBLAS = "0.3.34.481.3"
 LP64, ILP64 = f"scipy-openblas32=={OPENBLAS}", f"scipy-openblas64=={OPENBLAS}"
 MKL = ("mkl==2026.2.0", "intel-openmp==2026.2.0")
 MKL_TO_BUILD = ("mkl-devel==2026.2.0", "mkl-include==2026.2.0")
+PIP, BUILD, MESON = "pip wheel", "python -m build", "meson setup"
 TITLES = {"numpy": "NumPy", "scipy": "SciPy"}
 #: Without the second to fifth version, for newer CPUs, of what has no BLAS in it: most of the
 #: time that it takes to build NumPy.
@@ -51,7 +52,7 @@ class Cell:
     providers: tuple[str, ...]
     exec_options: tuple[str, ...] = ()
     setup: tuple[str, ...] = ()
-    front_end: str = "pip wheel"
+    front_end: str = PIP
     python: str = "3.11"
     to_build: tuple[str, ...] = ()
 
@@ -61,6 +62,18 @@ class Cell:
         words = (self.project, self.version, self.interface, self.files, self.front_end)
         options = [each.lstrip("-").replace("=", "-") for each in self.setup]
         return "-".join([*words, *options, f"py{self.python}"]).replace(" ", "-")
+
+    @property
+    def command(self) -> list[str]:
+        """The command that builds it, or sets it up, without where sources are and results go."""
+        words = ["blaswheel", "exec", "--for", self.project, *self.exec_options, "--"]
+        if self.front_end == MESON:
+            return [*words, "meson", "setup", "build", *self.setup]
+        options = [f"-Csetup-args={each}" for each in self.setup]
+        if self.front_end == BUILD:
+            return [*words, "python", "-m", "build", "--wheel", *options]
+        front = ["pip", "wheel", "--no-cache-dir", "--no-deps", "--no-binary", self.project]
+        return [*words, *front, f"{self.project}=={self.version}", *options]
 
     @property
     def row(self) -> dict[str, str]:
@@ -96,12 +109,11 @@ def _numpy(
         providers,
         options,
         (QUICK, *setup),
-        front_end=more.get("front_end", "pip wheel"),
+        front_end=more.get("front_end", PIP),
         python=more.get("python", "3.11"),
     )
 
 
-BUILD, MESON = "python -m build", "meson setup"
 CELLS = (
     Cell("scipy", "1.17.1", "lp64", "openblas", (LP64,)),
     _numpy("2.4.6", "ilp64", "scipy-openblas", ILP64),
@@ -119,6 +131,7 @@ CELLS = (
         to_build=MKL_TO_BUILD,
     ),
     _numpy("2.4.6", "ilp64", "openblas64", ILP64, python="3.13", front_end=BUILD),
+    _numpy("2.4.6", "ilp64", "openblas64", ILP64),
     _numpy("2.4.6", "lp64", "openblas", LP64, front_end=MESON),
     Cell(
         "scipy",

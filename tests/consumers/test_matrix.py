@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from pathlib import Path
 
 import pytest
 
 from tests.consumers.building import binaries, build, dynamic, imports, install, needed
-from tests.consumers.matrix import CELLS, Cell
+from tests.consumers.matrix import CELLS, QUICK, Cell
+from tests.readme import blocks
 from tests.support import Wheels
 
 MODULES = {"numpy": ("numpy.linalg",), "scipy": ("scipy.linalg",)}
@@ -17,17 +19,23 @@ MODULES = {"numpy": ("numpy.linalg",), "scipy": ("scipy.linalg",)}
 AT_LEAST = {"numpy": 400, "scipy": 2000}
 ROUTINE = re.compile(r"(scipy_)?(cblas_)?[sdcz](gemm|gesv|gesdd|getrf|potrf)(_?(64_?)?)")
 
-pytestmark = [
-    pytest.mark.full,
-    pytest.mark.timeout(4 * 3600),
-    pytest.mark.tool("cc", "c++", "gfortran", "pkg-config", "readelf", "nm"),
-]
-
 
 def test_each_cell_has_a_name_of_its_own() -> None:
     assert len({cell.name for cell in CELLS}) == len(CELLS)
 
 
+@pytest.mark.parametrize("page", ["docs/numpy.md", "docs/scipy.md"])
+def test_the_commands_of_the_pages_are_those_of_cells(page: str) -> None:
+    known = [[word for word in cell.command if QUICK not in word] for cell in CELLS]
+    for block in blocks(page).values():
+        lines = block.replace("\\\n", " ").splitlines()
+        (command,) = [shlex.split(line) for line in lines if line.startswith("blaswheel exec")]
+        assert command in known
+
+
+@pytest.mark.full
+@pytest.mark.timeout(4 * 3600)
+@pytest.mark.tool("cc", "c++", "gfortran", "pkg-config", "readelf", "nm")
 @pytest.mark.parametrize("cell", CELLS, ids=lambda cell: cell.name)
 def test_cell(
     cell: Cell,

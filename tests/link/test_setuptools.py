@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -105,3 +106,24 @@ def test_pkgconfig_of_pypi_and_spaces(
     text = how.format(name="openblas")
     build(venv, wheels, tmp_path / "demo", text, PKG_CONFIG_PATH=str(folder))
     assert dot(venv, "blaswheel", "exec", "--") == "14.0\n"
+
+
+def test_what_pkgconfig_of_pypi_drops(
+    provider_venv: Callable[..., Venv], wheels: Wheels, tmp_path: Path
+) -> None:
+    """It takes flags apart at spaces and keeps the backslash; it knows four kinds of flags."""
+    venv = provider_venv(LP64)
+    venv.pip_install("--no-index", "--no-deps", *map(wheels.fetch, TOOLS))
+    folder = tmp_path / "pc"
+    venv.run("blaswheel", "pc", "--dir", folder, "--runtime", "origin")
+    (folder / "spaces.pc").write_text(
+        "Name: x\nDescription: x\nVersion: 1\nCflags: -I/a\\ name\nLibs: -Wl,-s -lx\n"
+    )
+    program = (
+        "import json, pkgconfig;"
+        "print(json.dumps([pkgconfig.parse(name) for name in ('openblas', 'spaces')]))"
+    )
+    environ = {"PKG_CONFIG_PATH": str(folder)}
+    ours, spaces = json.loads(venv.run("python", "-c", program, environ=environ).stdout)
+    assert "libraries" not in ours
+    assert spaces == {"include_dirs": ["/a\\ name"], "libraries": ["x"]}
