@@ -127,8 +127,19 @@ def build(cell: Cell, blaswheel: Path, wheels: Wheels, folder: Path) -> Built:
             "seconds": round(seconds),
         }
         facts.write_text(json.dumps(known), encoding="utf-8")
+    return _known(facts)
+
+
+def built_before(cell: Cell) -> Built | None:
+    """Return what a cell left last, with whichever blaswheel; for what is tested on top of it."""
+    found = list((cache() / "built").glob(f"{cell.name}-*/facts.json"))
+    return _known(max(found, key=lambda path: path.stat().st_mtime)) if found else None
+
+
+def _known(facts: Path) -> Built:
     known = json.loads(facts.read_text(encoding="utf-8"))
-    return Built(kept / known["name"], known["folder"], known["command"], known["seconds"])
+    path = facts.with_name(known["name"])
+    return Built(path, known["folder"], known["command"], known["seconds"])
 
 
 def _run(cell: Cell, blaswheel: Path, wheels: Wheels, folder: Path) -> str:

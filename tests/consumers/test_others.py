@@ -11,13 +11,28 @@ from pathlib import Path
 
 import pytest
 
-from tests.consumers.building import binaries, dynamic, imports, needed
+from tests.consumers.building import (
+    binaries,
+    build,
+    built_before,
+    dynamic,
+    imports,
+    install,
+    needed,
+)
+from tests.consumers.matrix import CELLS
 from tests.providers import debian
 from tests.readme import Newcomer, blocks
 from tests.support import Wheels
 
 PAGE = "docs/consumers.md"
 PROVIDER, LIBRARY = "scipy_openblas32", "libscipy_openblas.so"
+STATSMODELS, MODULE = "0.15.0", "statsmodels.tsa.statespace"
+#: Prints the libraries that are in the process once statsmodels' Kalman filter is.
+WHICH = """
+import statsmodels.tsa.statespace.api
+print(open("/proc/self/maps").read())
+"""
 SUITESPARSE = (
     *("libsuitesparse-dev", "libsuitesparseconfig5", "libumfpack5", "libcholmod3", "libamd2"),
     *("libcolamd2", "libcamd2", "libccolamd2", "libmetis5", "libblas3", "liblapack3"),
@@ -131,6 +146,26 @@ def test_project(name: str, reader: Newcomer, record_property: pytest.RecordProp
         entries = [each for value in dynamic(path, "RUNPATH") for each in value.split(":")]
         assert f"$ORIGIN/../{PROVIDER}/lib" in entries
         assert [each for each in imports(path) if each.startswith("scipy_d")]
+
+
+@pytest.mark.full
+@pytest.mark.timeout(5 * 3600)
+@pytest.mark.tool("cc", "c++", "gfortran", "pkg-config")
+def test_statsmodels(
+    blaswheel_wheel: Path, wheels: Wheels, tmp_path: Path, record_property: pytest.RecordProperty
+) -> None:
+    """It calls the BLAS that SciPy offers to Cython."""
+    cell = next(each for each in CELLS if each.project == "scipy")
+    row = {"Project": f"statsmodels {STATSMODELS}, on this SciPy {cell.version}"}
+    record_property("row", cell.row | row | {"Front end": "", "Options": "", "Found as": ""})
+    built = built_before(cell) or build(cell, blaswheel_wheel, wheels, tmp_path / "build")
+    installed = install(cell, built, blaswheel_wheel, wheels, tmp_path / "venv")
+    installed.venv.pip_install(f"statsmodels=={STATSMODELS}")
+    assert "scipy_openblas32" in installed.venv.run("python", "-c", WHICH).stdout
+    summary = installed.own_tests(tmp_path, MODULE)
+    passed = re.search(r"(\d+) passed", summary)
+    assert passed and int(passed[1]) > 1000, summary
+    record_property("row", {"Its own tests": f"`{MODULE}`: {passed[1]} passed"})
 
 
 @pytest.mark.timeout(900)
