@@ -54,6 +54,11 @@ def _place(command: Sequence[str]) -> tuple[int, str] | None:
     first = 1
     if program.startswith("python") and command[1:2] == ["-m"] and len(command) > 2:
         program, first = command[2], 3
+    elif program.startswith("python") and len(command) > 1 and _name(command[1]) == "meson.py":
+        # NumPy's own copy: python vendored-meson/meson/meson.py.
+        program, first = "meson", 2
+    elif program == "meson.py":
+        program = "meson"
     if program.startswith("pip") and program[3:].replace(".", "").isdigit():
         program = "pip"
     if program == "uv" and len(command) > 1 and command[1] in _UV:

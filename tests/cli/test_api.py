@@ -126,6 +126,10 @@ def test_default_runtime_records_no_path(evaluate: Run, both: list[Path]) -> Non
     assert not any(word.startswith("-Wl,-rpath,") for word in words)
     origin = evaluate("blaswheel.find().link_args(runtime='origin')")
     assert "-Wl,-rpath,$ORIGIN/scipy_openblas32/lib" in origin
+    one = evaluate("blaswheel.find().link_args(runtime='origin', depth=1)")
+    assert [word for word in one if word.startswith("-Wl,-rpath,")] == [
+        "-Wl,-rpath,$ORIGIN/../scipy_openblas32/lib"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -187,6 +191,8 @@ def caught(evaluate: Run, call: str, **how: Any) -> list[str]:
         ("find().compile_args(interface='lp64', symbol_suffix='64_')", "64_"),
         ("find().link_args(native=True, symbol_prefix='x')", "native"),
         ("find().link_args(runtime='magic')", "magic"),
+        ("find().link_args(depth=1)", "origin"),
+        ("find().link_args(runtime='origin', depth=99)", "99"),
         ("find().pkg_config(symbol_prefix='a b')", "a b"),
         ("find(interface='ilp64').link_args(symbol_suffix='')", "32-bit"),
     ],

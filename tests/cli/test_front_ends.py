@@ -32,6 +32,12 @@ OPTIONS = ("blas", "lapack", "use-ilp64", "blas-symbol-suffix", "allow-noblas")
         (["python", "-m", "build", "-w"], ["python", "-m", "build", *BY_PIP, "-w"]),
         (["pyproject-build"], ["pyproject-build", *BY_PIP]),
         (["meson", "setup", "b"], ["meson", "setup", *ASKED, "b"]),
+        (
+            ["python3.12", "vendored-meson/meson/meson.py", "setup", "b"],
+            ["python3.12", "vendored-meson/meson/meson.py", "setup", *ASKED, "b"],
+        ),
+        (["./meson.py", "setup", "b"], ["./meson.py", "setup", *ASKED, "b"]),
+        (["python", "meson.py", "compile"], None),
         (["uv", "build", "--wheel"], ["uv", "build", *BY_UV, "--wheel"]),
         (["uv", "pip", "install", "."], ["uv", "pip", "install", *BY_UV, "."]),
         (["PIP.EXE", "wheel", "."], ["PIP.EXE", "wheel", *BY_PIP, "."]),
@@ -102,3 +108,23 @@ def test_a_command_that_is_not_known(shared_venv: Callable[..., Venv]) -> None:
 def test_the_example_of_the_docstring() -> None:
     code = "import doctest, blaswheel._front_ends as m; raise SystemExit(doctest.testmod(m).failed)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.tool("pkg-config")
+@pytest.mark.parametrize(
+    ("options", "depths"),
+    [
+        (("--for", "numpy"), [2]),
+        (("--for", "scipy"), [2, 3, 4, 5]),
+        (("--for", "scipy", "--depth", "1"), [1]),
+        ((), [0, 1, 2, 3]),
+    ],
+    ids=["numpy", "scipy", "said", "anyone"],
+)
+def test_run_paths_are_as_deep_as_the_consumers_modules(
+    shared_venv: Callable[..., Venv], options: tuple[str, ...], depths: list[int]
+) -> None:
+    blaswheel = Blaswheel(shared_venv(LP64))
+    said = blaswheel("exec", *options, "--", "pkg-config", "--libs", "openblas").stdout
+    found = [word.split("/") for word in said.replace("\\", "").split() if "$ORIGIN" in word]
+    assert [words.count("..") for words in found] == depths

@@ -22,6 +22,7 @@ from tests.support import Venv, Wheels
 
 #: To build SciPy takes thirteen minutes on two processors where nothing else runs.
 PATIENCE = 3 * 3600
+RELEASE = "--buildtype=release"
 
 
 def interpreter(version: str) -> str:
@@ -174,22 +175,20 @@ def _with_meson(cell: Cell, venv: Venv, folder: Path, source: Path) -> list[list
 
     NumPy needs the Meson that it brings: stock Meson has no ``import('features')``.
     """
-    vendored = source / "vendored-meson" / "meson" / "meson.py"
     known = json.loads(
         venv.run("python", "-c", _REQUIRES, folder / source / "pyproject.toml").stdout
     )
     venv.pip_install("ninja", *known)
+    meson = ["meson"]
+    vendored = source / "vendored-meson" / "meson" / "meson.py"
     if (folder / vendored).exists():
-        # `python meson.py` is a command that `exec` does not know; a program called meson is.
-        program = venv.bin / "meson"
-        program.unlink(missing_ok=True)
-        program.write_text(f'#!/bin/sh\nexec {venv.python} {folder / vendored} "$@"\n')
-        program.chmod(0o755)
+        meson = ["python", str(vendored)]
+    at = cell.command.index("meson")
     prefix = f"--prefix={folder / 'installed'}"
     return [
-        [*cell.command, str(source), prefix, "--buildtype=release"],
-        ["blaswheel", "exec", "--", "meson", "compile", "-C", "build"],
-        ["meson", "install", "-C", "build", "--no-rebuild", "--quiet"],
+        [*cell.command[:at], *meson, *cell.command[at + 1 :], str(source), prefix, RELEASE],
+        ["blaswheel", "exec", "--", *meson, "compile", "-C", "build"],
+        [*meson, "install", "-C", "build", "--no-rebuild", "--quiet"],
     ]
 
 
