@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from blaswheel._backend import Ready
+    from blaswheel._discovery import Distribution
     from blaswheel._offer import Offer
 
 #: In the metadata folder of a wheel.
@@ -105,11 +106,9 @@ def _files(offer: Offer) -> dict[str, Needed]:
     provider = offer.library.provider
     if provider is None:
         return {}
-    site = _paths()["platlib"]
     found = {}
     for path in offer.library.files:
         directory = os.path.dirname(path)
-        relative = os.path.relpath(directory, provider.root)
         try:
             linked = _runtime.origin_entries(directory, provider.root, offer.request.depths)
         except BlaswheelError:
@@ -121,10 +120,16 @@ def _files(offer: Offer) -> dict[str, Needed]:
         found[name or os.path.basename(path)] = Needed(
             offer=offer,
             path=path,
-            directory=os.path.normpath(os.path.join(site, relative)),
+            directory=installed_from(provider, directory),
             entries=frozenset(linked),
         )
     return found
+
+
+def installed_from(provider: Distribution, directory: str) -> str:
+    """Return where a provider's folder is in any environment, below a prefix."""
+    relative = os.path.relpath(directory, provider.root)
+    return os.path.normpath(os.path.join(_paths()["platlib"], relative))
 
 
 def _paths() -> dict[str, str]:
@@ -156,7 +161,7 @@ def _info_dir(archive: zipfile.ZipFile) -> str:
     raise BlaswheelError("meson-python built a wheel without metadata", "see its messages")
 
 
-def _installed_in(member: str) -> str | None:
+def installed_in(member: str) -> str | None:
     """Return the folder that a file of a wheel gets installed in; None where it is not known."""
     paths = _paths()
     folder = os.path.dirname(member)
@@ -193,18 +198,25 @@ def _set_run_path(
             # Meson leaves room with a row of X.
             new.append(entry)
     if mode == "origin" and wanted:
-        folder = _installed_in(member)
+        folder = installed_in(member)
         for name in wanted if folder else ():
             relative = os.path.relpath(files[name].directory, folder)
             new.append("$ORIGIN" if relative == os.curdir else f"$ORIGIN/{relative}")
     new = list(dict.fromkeys(new))
     if new == list(linked.run_path):
         return False
-    _write(path, member, new)
+    write_run_path(path, member, new)
     return True
 
 
-def _write(path: str, member: str, new: Sequence[str]) -> None:
+def write_run_path(path: str, member: str, new: Sequence[str]) -> None:
+    """Set the run path of a file that was taken out of a wheel; ``member`` is its name there.
+
+    Raises
+    ------
+    BlaswheelError
+        If there is not enough room in place, and no patchelf to make some.
+    """
     with open(path, "rb") as file:
         content = file.read()
     try:

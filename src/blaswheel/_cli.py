@@ -31,6 +31,7 @@ COMMANDS = {
     "doctor": "tell why a build finds its BLAS or not, or why files load or not",
     "loaded": "tell of every BLAS in a process that imports modules",
     "tag": "tell the honest platform tag of a wheel, and retag it",
+    "repair": "make a wheel load its BLAS on other machines",
     "isolate": "copy a library so that no other library takes over its names",
 }
 

@@ -11,7 +11,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from blaswheel._library import Library
 
-NAME = "_distributor_init.py"
+STEM = "_distributor_init"
+NAME = f"{STEM}.py"
+#: On the third line of the file.
+_MARK = b"Written by blaswheel."
 
 _TEXT = '''\
 """Load the BLAS of a wheel before the extension modules that need it. Import this first.
@@ -114,6 +117,11 @@ def text(library: Library) -> str:
         requirement=f"{provider.name}=={provider.version}",
         files=tuple(os.path.basename(each) for each in in_order(library)),
     )
+
+
+def is_ours(content: bytes) -> bool:
+    """Tell whether a file is one that `text` gave."""
+    return _MARK in content[:400]
 
 
 def in_order(library: Library) -> tuple[str, ...]:

@@ -65,7 +65,7 @@ def inner_tags(path: str) -> list[str]:
     """Return the ``Tag:`` lines of a wheel, in order."""
     with open(path, "rb") as file:
         archive = _rawzip.Archive(path, file)
-        text = archive.read(f"{_info_dir(archive)}/WHEEL").decode("utf-8", "surrogateescape")
+        text = archive.read(f"{info_dir(archive)}/WHEEL").decode("utf-8", "surrogateescape")
     lines = (line.partition(":") for line in text.splitlines())
     return [value.strip() for key, _, value in lines if key.strip().lower() == "tag"]
 
@@ -81,7 +81,8 @@ def tags_of(name: str) -> list[str]:
     ]
 
 
-def _info_dir(archive: _rawzip.Archive) -> str:
+def info_dir(archive: _rawzip.Archive) -> str:
+    """Return the name of a wheel's metadata folder."""
     found = {
         folder
         for folder, _, rest in (
@@ -97,7 +98,7 @@ def _info_dir(archive: _rawzip.Archive) -> str:
 
 
 def _changes(archive: _rawzip.Archive, name: str) -> tuple[dict[str, bytes], set[str]]:
-    folder = _info_dir(archive)
+    folder = info_dir(archive)
     wheel, record = f"{folder}/WHEEL", f"{folder}/RECORD"
     text = _with_tags(archive.read(wheel), tags_of(name))
     present = {entry.name.decode("utf-8", "surrogateescape") for entry in archive.entries}
