@@ -387,7 +387,7 @@ class _Job:
             self.notes.append(f"the wheel requires {name}, which it needs no more")
         folder = os.path.join(scratch, "grafted")
         os.mkdir(folder)
-        return _auditwheel.repair(
+        return _auditwheel.graft(
             staged, folder, search=_folders(self.parts), platform=self.wish.platform
         )
 
@@ -442,7 +442,7 @@ class _Job:
             return staged
         folder = os.path.join(scratch, "grafted")
         os.mkdir(folder)
-        return _auditwheel.repair(
+        return _auditwheel.graft(
             staged,
             folder,
             search=_folders(self.parts),

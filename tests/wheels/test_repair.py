@@ -377,7 +377,7 @@ def test_without_auditwheel(
     made = beside("c_extension")
     path = other.venv.environment()["PATH"]
     wrong, hint = other.error("repair", "-w", tmp_path / "out", made, environ={"PATH": path})
-    assert "no auditwheel here" in wrong
+    assert "auditwheel is not installed" in wrong
     assert hint == 'pip install "blaswheel[repair]"'
     assert not (tmp_path / "out").exists()
 
@@ -389,7 +389,7 @@ def test_a_tag_that_promises_too_much(
         *("repair", "--plat", "manylinux2014_x86_64", "-w", tmp_path / "out"),
         beside("c_extension"),
     )
-    assert "manylinux2014_x86_64" in wrong or "auditwheel refuses" in wrong
+    assert "manylinux2014_x86_64" in wrong or "auditwheel can't repair" in wrong
     assert not (tmp_path / "out").exists()
 
 
