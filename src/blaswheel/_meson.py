@@ -69,6 +69,7 @@ class Asked:
         self.platform = values.get("platform")
         self.python = None
         self.system = False
+        self.consumer = None
         self.threading = None
         self.alias_visibility = "hidden"
         self.isolate = False
