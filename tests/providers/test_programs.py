@@ -54,3 +54,12 @@ def test_a_promise_that_the_wheel_breaks_is_fatal(shared_venv: Callable[..., Ven
     said = shared_venv("cmeel-openblas==0.3.31").run("blaswheel", "show").stdout
     (line,) = [line for line in said.splitlines() if line.lstrip().startswith("fatal")]
     assert "libgfortran.so.5" in line and "manylinux_2_28" in line
+
+
+def test_what_is_said_of_both_widths_of_one_library_is_said_once(
+    shared_venv: Callable[..., Venv], tmp_path: Path
+) -> None:
+    words = ("blaswheel", "pc", "--dir", tmp_path / "pc")
+    lines = shared_venv("cmeel-lapack==3.12.1").run(*words).stderr.splitlines()
+    assert any("libgfortran.so.5" in line for line in lines)
+    assert len(lines) == len(set(lines))

@@ -19,12 +19,16 @@ if TYPE_CHECKING:
 
 def choice(choices: Sequence[Choice]) -> None:
     """Say what the choice of a library left open."""
-    for note in dict.fromkeys(note for one in choices for note in one.notes):
-        say(note)
-    for one in choices:
-        for defect in one.library.defects:
-            if defect.severity == "fatal":
-                say(f"{one.library.title} {defect.message}")
+    notes = [note for one in choices for note in one.notes]
+    # One library may be chosen for both interfaces.
+    fatal = [
+        f"{one.library.title} {defect.message}"
+        for one in choices
+        for defect in one.library.defects
+        if defect.severity == "fatal"
+    ]
+    for line in dict.fromkeys([*notes, *fatal]):
+        say(line)
 
 
 def files(
