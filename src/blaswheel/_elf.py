@@ -574,9 +574,12 @@ def _symbol_count(image: _Image, referenced: int) -> int:
                     break
             raise image.error("the hash table has no end")
     if DT_HASH in image.dynamic:
-        # Two words of 32 bits, of 64 on s390x: the number of buckets and that of symbols.
-        wide = image.machine == "s390x"
-        content = image.load(image.value(DT_HASH), 16 if wide else 8, "hash table")
+        # Two words: the number of buckets and that of symbols. On s390x they have 64 bits, as the
+        # loader reads them, but for those that LLVM's linker writes: then the upper half of the
+        # first would not be zero.
+        address = image.value(DT_HASH)
+        wide = image.machine == "s390x" and image.load(address, 4, "hash table") == bytes(4)
+        content = image.load(address, 16 if wide else 8, "hash table")
         return int(struct.unpack(image.order + ("2Q" if wide else "2I"), content)[1])
     if DT_SYMTAB in image.dynamic and image.value(DT_STRSZ) > 1 and referenced:
         raise image.error("it has symbols, but no hash table that says how many")

@@ -6,6 +6,7 @@ import os
 import random
 import struct
 import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 
 from blaswheel import _elf
 from blaswheel._errors import FormatError
+from tests.build_wheel import cache
 from tests.support import Wheels
 from tests.unit.damage import attempt
 
@@ -259,6 +261,38 @@ def test_names_that_end_others(compile_library: Compile) -> None:
     expected = {f"{begin}r{number}_" for begin in ("", "a_") for number in range(400)}
     assert expected <= set(binary.functions)
     assert len(set(binary.functions)) == len(binary.functions)
+
+
+@pytest.mark.tool("s390x-linux-gnu-gcc")
+@pytest.mark.parametrize(
+    "compiler",
+    [
+        ("s390x-linux-gnu-gcc",),
+        (sys.executable, "-m", "ziglang", "cc", "-target", "s390x-linux-gnu.2.17"),
+    ],
+    ids=["GNU", "LLVM"],
+)
+@pytest.mark.parametrize("style", ["gnu", "sysv"])
+def test_words_of_hash_tables_on_s390x(
+    tmp_path: Path, compiler: tuple[str, ...], style: str
+) -> None:
+    """GNU ld gives them 64 bits there, as the loader reads them, and LLVM's 32."""
+    (tmp_path / "x.c").write_text(
+        "extern int puts(const char *);\nint main(void) { return puts(0); }\n"
+    )
+    folder = str(cache() / "zig")
+    subprocess.run(
+        [*compiler, f"-Wl,--hash-style={style}", "x.c", "-o", "x"],
+        cwd=tmp_path,
+        check=True,
+        env={**os.environ, "ZIG_GLOBAL_CACHE_DIR": folder, "ZIG_LOCAL_CACHE_DIR": folder},
+    )
+    binary = _elf.read(str(tmp_path / "x"))
+    assert binary.machine == "s390x"
+    assert "puts" in binary.imports
+    needs = _elf.requirements(str(tmp_path / "x"))
+    glibc = next(index for file, _, index, _ in needs.versions if file == "libc.so.6")
+    assert _elf.versioned_symbol(str(tmp_path / "x"), glibc)
 
 
 @pytest.mark.tool("gcc")
