@@ -162,7 +162,8 @@ class _Judge:
         if self.machines:
             machine = self.machines[0]
             return _WINDOWS.get(machine, f"win_{machine}"), self.deciding
-        return "any", None
+        # A binary that can't be read is for some system, whichever.
+        return ".".join(self.declared) if self.found.unread else "any", None
 
     def promises_too_much(self, tag: str) -> bool:
         """Tell whether there are systems that a declared tag is for and the binaries are not."""

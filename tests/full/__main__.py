@@ -62,6 +62,11 @@ SECTIONS = {
     "meson": Section("Meson", "Every way to get a dependency.", ("tests/meson",)),
     "examples": Section("Example projects", "Built and installed.", ("tests/examples",)),
     "wheels": Section("Wheels", "Tagged, packed and repaired.", ("tests/wheels",)),
+    "release": Section(
+        "Wheels of blaswheel",
+        "For every platform, and their probes where they run here.",
+        ("tests/package/test_release.py",),
+    ),
     "consumers": Section(
         "NumPy, SciPy and others",
         "Built from their released sources, installed where only the provider is, and their own "

@@ -417,6 +417,7 @@ def test_a_damaged_binary_is_said_to_be_not_verified(blaswheel: Blaswheel, tmp_p
     made = wheel(tmp_path, {"demo/x.so": b"\x7fELF\2\1\1" + bytes(93)}, "py3-none-linux_x86_64")
     found = judged(blaswheel, made)
     assert "demo/x.so: not verified" in str(found["notes"])
+    assert (found["computed"], found["deciding"]) == ("linux_x86_64", None)
 
 
 @pytest.mark.parametrize("content", [b"", b"text", b"PK\3\4" + bytes(100)])
