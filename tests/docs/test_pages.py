@@ -34,10 +34,12 @@ def test_what_the_page_says_comes_of_it(page: Path, reader: Reader) -> None:
 @pytest.mark.parametrize("name", PAGES)
 def test_every_block_is_accounted_for(name: str) -> None:
     page = PAGES[name]
-    other = run_by(page)
-    if other is not None:
-        test = ROOT / other
+    elsewhere = [block.settings["run by"] for block in blocks(page) if "run by" in block.settings]
+    whole = run_by(page)
+    for each in [*elsewhere, *([whole] if whole else [])]:
+        test = ROOT / each
         assert page.stem in test.stem or page.name in test.read_text(encoding="utf-8")
+    if whole:
         return
     text = page.read_text(encoding="utf-8")
     assert not re.findall(r"^[ \t>]+```", text, re.MULTILINE), "a fence is indented"
