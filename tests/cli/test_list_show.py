@@ -230,6 +230,14 @@ def test_show_for_a_consumer(
     assert done.stdout.splitlines()[0] == expected
 
 
+def test_show_for_a_consumer_refuses(blaswheel: Blaswheel, wheels: Wheels) -> None:
+    path = wheels.unpacked(NUMPY)
+    error, _ = blaswheel.error("show", "--for", "numpy", "numpy", on=path)
+    assert "can't be linked against: vendored into numpy" in error
+    error, _ = blaswheel.error("show", "--for", "numpy", "--json", on=path, status=2)
+    assert error == "--for prints options for people, --json does not"
+
+
 def test_every_command_helps_with_an_example(blaswheel: Blaswheel) -> None:
     general = blaswheel("--help").stdout
     commands = [line.split()[0] for line in general.splitlines() if line.startswith("  ")]

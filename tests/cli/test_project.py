@@ -53,6 +53,26 @@ def test_variables_and_options_come_first(
 
 
 @pytest.mark.parametrize(
+    ("words", "environ"),
+    [(["--interface", "lp64"], {}), ([], {"BLASWHEEL_INTERFACE": "lp64"})],
+    ids=["option", "variable"],
+)
+def test_who_asks_for_lp64_gets_no_names_of_ilp64(
+    blaswheel: Blaswheel,
+    tmp_path: Path,
+    site: list[Path],
+    words: list[str],
+    environ: dict[str, str],
+) -> None:
+    (tmp_path / "pyproject.toml").write_text('[tool.blaswheel]\nsymbol-suffix = "64_"\n')
+    how = {"on": site, "cwd": tmp_path}
+    found = fields(blaswheel("pc", "--no-verify", *words, environ=environ, **how).stdout)
+    assert (found["interface"], found["symbol_suffix"]) == ("lp64", "")
+    found = fields(blaswheel("pc", "--no-verify", **how).stdout)
+    assert (found["interface"], found["symbol_suffix"]) == ("ilp64", "64_")
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("[tool.blaswheel]\ninterfce = 'lp64'\n", "interfce: there is no such key"),

@@ -100,7 +100,7 @@ def test_options_of_prose_exist() -> None:
             assert option in known, (page.name, option)
 
 
-def test_exit_status(blaswheel: Blaswheel) -> None:
+def test_exit_status(blaswheel: Blaswheel, tmp_path: Path) -> None:
     stated = {row[0] for row in table((DOCS / "conf.py").read_text(), "| exit status")}
     assert stated == {"0", "1", "2", "130", "any"}
     assert (BlaswheelError.exit_status, UsageError.exit_status) == (1, 2)
@@ -109,6 +109,9 @@ def test_exit_status(blaswheel: Blaswheel) -> None:
     blaswheel.error("pc", "--no-such-option", status=2)
     done = blaswheel("exec", "--", "sh", "-c", "exit 7", check=False)
     assert done.returncode == 7
+    (tmp_path / "stops.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    done = blaswheel("loaded", "-i", "stops", on=tmp_path, check=False)
+    assert (done.returncode, done.stderr) == (130, "")
 
 
 def test_variables_and_keys() -> None:

@@ -72,3 +72,6 @@ def test_width_and_conventions_by_calls(blaswheel: Blaswheel, provider: Path) ->
     verdict = json.loads(done.stdout)
     assert (verdict["interface"], verdict["complex_return"]) == ("lp64", "argument")
     assert verdict["ok"]
+    # What calls showed, SciPy and gfortran have to be told.
+    said = blaswheel("show", "aocl", on=provider).stdout
+    assert "SciPy needs -Duse-g77-abi=true" in said and "--complex-return value" in said
