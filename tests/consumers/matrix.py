@@ -143,11 +143,12 @@ CELLS = (
         ("-Duse-ilp64=true", "-Dblas-symbol-suffix=64_"),
         python="3.12",
     ),
+    # NumPy's Meson knows MKL, and takes the model without threads unless told otherwise.
     Cell(
         "numpy",
         "2.4.6",
         "lp64",
-        "mkl-dynamic-lp64-iomp",
+        "mkl-dynamic-lp64-seq",
         MKL,
         ("mkl",),
         ("-Dblas=mkl", "-Dlapack=mkl", QUICK),

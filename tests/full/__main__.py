@@ -82,11 +82,15 @@ class Recorder:
 
     def __init__(self) -> None:
         self.tests: dict[str, dict[str, Any]] = {}
+        self.begun: dict[str, dict[str, Any]] = {}
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Note a part of a test: what fails in its fixtures counts as well."""
         name = report.nodeid.replace(os.sep, "/")
-        known = self.tests.setdefault(name, {"outcome": "passed", "seconds": 0.0, "row": {}})
+        # One that is interrupted has no end, and so no outcome.
+        known = self.begun.setdefault(name, {"outcome": "passed", "seconds": 0.0, "row": {}})
+        if report.when == "teardown":
+            self.tests[name] = known
         known["seconds"] = round(known["seconds"] + report.duration, 1)
         if report.outcome != "passed":
             known["outcome"] = report.outcome
