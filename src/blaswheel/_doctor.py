@@ -6,6 +6,7 @@ Nothing is loaded. Files are read, and the loader's rules followed (`_loader`).
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 
 from blaswheel import _binaries, _binary, _elf, _library, _loader, _roots, _routines
@@ -202,10 +203,12 @@ class _Examination:
                 f"{self.only or self.root}: no library or extension module is there",
                 "give a wheel, an extension module, or a folder with some",
             )
-        for path, binary in self.files.items():
-            self._check_file(path, binary)
+        here = list(self.files)
+        self._read_data()
+        for path in here:
+            self._check_file(path, self.files[path])
         uses: list[Use] = []
-        chosen = [path for path in self.files if self.only is None or path == self.only]
+        chosen = [path for path in here if self.only is None or path == self.only]
         loads = {path: _loader.load(path, self.files) for path in chosen}
         # What another file brings in is judged there: it may find what is loaded already.
         brought = {other for loaded in loads.values() for other in loaded.files[1:]}
@@ -234,6 +237,22 @@ class _Examination:
                     f"{self.root}: more than {MAX_FILES} libraries",
                     "give a folder with less in it",
                 )
+
+    def _read_data(self) -> None:
+        """Read what is needed of the environment's own lib folder, where MKL's wheel puts it."""
+        data = self._data()
+        order = list(self.files) if data is not None else []
+        for path in order:
+            binary = self.files[path]
+            if not any(leads == data for _, leads in _loader.run_paths(path, binary)):
+                continue
+            for name in binary.needed:
+                found = os.path.join(data or "", name.removeprefix("@rpath/"))
+                if os.path.dirname(found) == data and os.path.isfile(found):
+                    known = found in self.files
+                    self._read(found)
+                    if not known and found in self.files:
+                        order.append(found)
 
     def _read(self, path: str) -> None:
         if path in self.files:
@@ -315,12 +334,15 @@ class _Examination:
             )
 
     def _inside(self) -> tuple[str, ...]:
-        # What wheels have in the data scheme is beside lib/python3.x/site-packages.
+        data = self._data()
+        return (self.site + os.sep, *((data + os.sep, data) if data is not None else ()))
+
+    def _data(self) -> str | None:
+        """Return where wheels have libraries of the data scheme: PREFIX/lib, if there is one."""
+        # Beside lib/python3.x/site-packages.
         prefix = os.path.dirname(os.path.dirname(os.path.dirname(self.site)))
-        data = os.path.join(prefix, "lib")
-        known = (self.site + os.sep,)
         is_site = os.path.basename(self.site) == "site-packages"
-        return (*known, data + os.sep, data) if is_site and len(prefix) > 1 else known
+        return os.path.join(prefix, "lib") if is_site and len(prefix) > 1 else None
 
     def _check_pages(self, path: str, binary: Binary) -> None:
         try:
@@ -351,6 +373,8 @@ class _Examination:
             provider = self._provider(missing)
             if provider is not None and self.requires is not None:
                 self._check_requires(path, missing, provider, self.requires)
+            elif self.requires is not None and self._data() in missing.outside:
+                self._check_requires_data(path, missing, self.requires)
             else:
                 by = "" if missing.file == path else f" by {self._name(missing.file)}"
                 self._tell(
@@ -405,6 +429,22 @@ class _Examination:
             f"needs {missing.name} in {provider}/ beside it, and the wheel does not require what "
             "has it",
             f"add {wanted}==VERSION to the project's dependencies",
+        )
+
+    def _check_requires_data(self, path: str, missing: Missing, requires: list[str]) -> None:
+        """Check that a wheel requires what has a library in the environment's lib folder."""
+        # Which package that is no file tells; its name is as a rule in the library's: libmkl_core.
+        stem = normalised(os.path.basename(missing.name).removeprefix("lib"))
+        for line in requires:
+            name = re.match(r"[\w.-]*", line)
+            if ";" not in line and name and stem.startswith(normalised(name[0]) or " "):
+                return
+        self._tell(
+            "requires-missing",
+            path,
+            f"needs {missing.name} in the environment's own lib folder, where other wheels put "
+            "theirs, and the wheel does not require what has it",
+            "add the package that has it, with a version, to the project's dependencies",
         )
 
     # Which BLAS it calls.

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -243,6 +244,18 @@ def test_wide_integers_under_plain_names(blaswheel: Blaswheel, tmp_path: Path) -
     assert one["code"] == "ilp64-unsuffixed" and "dgemm_" in one["message"]
 
 
+def requiring(made: Path, requires: list[str]) -> Path:
+    """Let a wheel require these."""
+    with zipfile.ZipFile(made) as archive:
+        content = {name: archive.read(name) for name in archive.namelist()}
+    metadata = "demo-1.0.dist-info/METADATA"
+    content[metadata] += "".join(f"Requires-Dist: {one}\n" for one in requires).encode()
+    with zipfile.ZipFile(made, "w") as archive:
+        for name, data in content.items():
+            archive.writestr(name, data)
+    return made
+
+
 @pytest.mark.parametrize(
     ("requires", "expected"),
     [
@@ -259,16 +272,7 @@ def test_a_library_of_another_wheel(
 ) -> None:
     source = "void scipy_dgemm_(void);\nvoid m(void) { scipy_dgemm_(); }\n"
     module = blas_module(tmp_path / "site-packages", openblas, source)
-    made = wheel(tmp_path / "w", {"demo/_m.so": module})
-    import zipfile
-
-    with zipfile.ZipFile(made) as archive:
-        content = {name: archive.read(name) for name in archive.namelist()}
-    metadata = "demo-1.0.dist-info/METADATA"
-    content[metadata] += "".join(f"Requires-Dist: {one}\n" for one in requires).encode()
-    with zipfile.ZipFile(made, "w") as archive:
-        for name, data in content.items():
-            archive.writestr(name, data)
+    made = requiring(wheel(tmp_path / "w", {"demo/_m.so": module}), requires)
     assert codes(findings(blaswheel, made)) == expected
     # What it calls is told as well, though the library is in no wheel of this project's.
     (use,) = json.loads(blaswheel("doctor", "--json", made, check=False).stdout)["blas"]
@@ -277,6 +281,38 @@ def test_a_library_of_another_wheel(
     assert use["expected"] == "scipy_openblas32/lib/libscipy_openblas.so"
     said = blaswheel("doctor", made, check=False).stdout.splitlines()
     assert said[0].endswith("scipy_openblas32/lib/libscipy_openblas.so, which is not in here")
+
+
+@pytest.mark.parametrize(
+    ("requires", "expected"), [([], ["requires-missing"] * 2), (["mkl==2026.2.0"], [])]
+)
+def test_a_library_in_the_environments_lib_folder(
+    blaswheel: Blaswheel, tmp_path: Path, requires: list[str], expected: list[str]
+) -> None:
+    """MKL's wheel puts its libraries beside lib/python3.x/site-packages, and so does any venv."""
+    lib = tmp_path / "prefix" / "lib"
+    site = lib / "python3.11" / "site-packages"
+    core = library(lib, "int core(void) { return 1; }\n", "-Wl,-soname,libmkl_core.so.3",
+                   name="libmkl_core.so.3")  # fmt: skip
+    source = "int core(void);\nint layer(void) { return core(); }\n"
+    layer = library(lib, source, str(core), "-Wl,-soname,libmkl_lp64.so.3",
+                    "-Wl,-rpath,$ORIGIN", name="libmkl_lp64.so.3")  # fmt: skip
+    module = library(
+        *(
+            site / "demo",
+            "int layer(void), core(void);\nint m(void) { return layer() + core(); }\n",
+        ),
+        *(str(layer), str(core), "-Wl,-rpath,$ORIGIN/../../.."),
+        name="_m.so",
+    )
+    assert loads(module)
+    assert findings(blaswheel, site) == []
+    assert findings(blaswheel, module) == []
+    # A wheel does not have them.
+    made = requiring(wheel(tmp_path / "w", {"demo/_m.so": module}), requires)
+    assert codes(findings(blaswheel, made)) == expected
+    core.unlink()
+    assert set(codes(findings(blaswheel, site))) == {"library-missing"}
 
 
 def test_mkl_without_its_layers(blaswheel: Blaswheel, tmp_path: Path) -> None:
