@@ -164,7 +164,7 @@ def _unpack(wheel: str, root: str) -> list[str]:
         )
         text = archive.read(metadata).decode("utf-8", "replace") if metadata else ""
     head = text.replace("\r\n", "\n").partition("\n\n")[0]
-    lines = (line.partition(":") for line in head.splitlines())
+    lines = (line.partition(":") for line in head.split("\n"))
     return [value.strip() for key, _, value in lines if key.lower() == "requires-dist"]
 
 

@@ -666,7 +666,8 @@ def _leads_inside(entry: str, module: Module, folders: set[str]) -> bool:
 def _headers(content: bytes) -> list[tuple[str, str]]:
     """Return the fields of METADATA, their names in lower case."""
     head = content.decode("utf-8", "replace").replace("\r\n", "\n").partition("\n\n")[0]
-    lines = (line.partition(":") for line in head.splitlines())
+    # A line that begins with a space goes on with the field before.
+    lines = (line.partition(":") for line in head.split("\n") if line[:1] not in (" ", "\t"))
     return [(key.strip().lower(), value.strip()) for key, _, value in lines]
 
 
@@ -681,7 +682,8 @@ def _name_in(requirement: str) -> str:
 def _with_requirements(content: bytes, added: Sequence[str]) -> bytes:
     """Return METADATA with more ``Requires-Dist`` fields, after those that are there."""
     lines = content.splitlines(keepends=True)
-    end = next((n for n, line in enumerate(lines) if not line.strip()), len(lines))
+    # One of spaces is not empty: it goes on with a licence of several lines, or the like.
+    end = next((n for n, line in enumerate(lines) if not line.strip(b"\r\n")), len(lines))
     places = [n for n in range(end) if lines[n].lower().startswith(b"requires-dist:")]
     at = places[-1] + 1 if places else end
     line_end = b"\r\n" if lines and lines[0].endswith(b"\r\n") else b"\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import email
 import io
 import json
 import shutil
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from blaswheel import _runpath
+from blaswheel._repair import _headers, _with_requirements
 from tests.cli.sites import ILP64, LP64, OLDER, Blaswheel
 from tests.examples.conftest import beside, index
 from tests.examples.projects import EXAMPLES, FOLDERS, Index, built, computes, copied, fails
@@ -354,6 +356,34 @@ def test_a_provider_that_is_not_required(
     assert not (tmp_path / "out").exists()
     _, said = repaired(workshop, tmp_path / "bounded", "--link", beside("c_extension"))
     assert "allows any later scipy-openblas32" in said
+
+
+@pytest.mark.parametrize("line_end", ["\n", "\r\n"])
+def test_metadata_with_a_licence_of_several_lines(line_end: str) -> None:
+    """SciPy's: with lines of spaces, which are no end of the fields, and text like a field."""
+    lines = (
+        "Metadata-Version: 2.1",
+        "Name: demo",
+        "License: All rights reserved.",
+        "         ",
+        "         Requires-Dist: nothing, this is the licence",
+        "Requires-Dist: numpy>=1.26",
+        "Requires-Python: >=3.11",
+        "",
+        "Requires-Dist: this is the description",
+        "",
+    )
+    content = line_end.join(lines).encode()
+    assert _requirements(content) == ["numpy>=1.26"]
+    longer = _with_requirements(content, ["scipy-openblas32==0.3.34"])
+    assert _requirements(longer) == ["numpy>=1.26", "scipy-openblas32==0.3.34"]
+    parsed = email.message_from_bytes(longer)
+    assert parsed.get_all("Requires-Dist") == _requirements(longer)
+    assert parsed["Requires-Python"] == ">=3.11"
+
+
+def _requirements(content: bytes) -> list[str]:
+    return [value for key, value in _headers(content) if key == "requires-dist"]
 
 
 # Other systems, and what can't be had.
