@@ -84,9 +84,9 @@ def test_cell(
     assert bool(wide) == (cell.interface != "lp64"), names
     assert bool(names - wide) == (cell.interface != "ilp64"), names
 
-    # It says so itself.
+    # It says so itself; NumPy 1 calls its LAPACK by a number that Meson made up.
     told = installed.show_config()
-    for each in ("blas", "lapack"):
+    for each in ("blas",) if cell.version.startswith("1.26") else ("blas", "lapack"):
         assert told[each]["name"] == cell.files
         version = cell.providers[0].partition("==")[2]
         assert f"{version}.".startswith(f"{told[each]['version']}.")
