@@ -68,7 +68,7 @@ class Cell:
         """The command that builds it, or sets it up, without where sources are and results go."""
         words = ["blaswheel", "exec", "--for", self.project, *self.exec_options, "--"]
         if self.front_end == MESON:
-            return [*words, "meson", "setup", "build", *self.setup]
+            return [*words, "meson", "setup", *self.setup, "build"]
         options = [f"-Csetup-args={each}" for each in self.setup]
         if self.front_end == BUILD:
             return [*words, "python", "-m", "build", "--wheel", *options]

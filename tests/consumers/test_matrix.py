@@ -25,7 +25,7 @@ def test_each_cell_has_a_name_of_its_own() -> None:
 
 
 def paths_in(path: Path, folder: str) -> list[bytes]:
-    """Return what a file names in a folder, but for the source that Cython 3.0 names in tracebacks."""
+    """Return what a file names in a folder, but for the sources that Cython 3.0 names."""
     found = re.findall(re.escape(folder.encode()) + rb"[^\0\n]*", path.read_bytes())
     return [each for each in found if not each.endswith(b".pyx")]
 
