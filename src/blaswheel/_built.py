@@ -15,7 +15,7 @@ import sysconfig
 import tempfile
 import zipfile
 
-from blaswheel import _binary, _runpath, _runtime, _wheel
+from blaswheel import _binary, _distributor, _runpath, _runtime, _wheel
 from blaswheel._backend import say
 from blaswheel._errors import BlaswheelError, FormatError
 from blaswheel._record import Record
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from blaswheel._backend import Ready
     from blaswheel._discovery import Distribution
+    from blaswheel._library import Library
     from blaswheel._offer import Offer
 
 #: In the metadata folder of a wheel.
@@ -64,6 +65,7 @@ def finish(path: str, ready: Ready, mode: str) -> None:
     """
     files = {name: one for offer in ready.offers for name, one in _files(offer).items()}
     used: set[str] = set()
+    needing: list[tuple[str, Library]] = []
     with tempfile.TemporaryDirectory(prefix="blaswheel-wheel-") as folder:
         changed: dict[str, str | bytes] = {}
         with zipfile.ZipFile(path) as archive:
@@ -71,12 +73,17 @@ def finish(path: str, ready: Ready, mode: str) -> None:
                 extracted = os.path.join(folder, str(number))
                 if _runpath.is_elf(magic):
                     _extract(archive, member, extracted)
-                    if _set_run_path(extracted, member, files, mode, used):
+                    wanted = _wanted(extracted, files)
+                    used.update(wanted)
+                    needing += [(member, files[name].offer.library) for name in wanted]
+                    if mode != "absolute" and _set_run_path(extracted, member, files, mode, wanted):
                         changed[member] = extracted
                 elif magic.hex() in _binary.MACHO_MAGICS and mode != "absolute":
                     _extract(archive, member, extracted)
                     _report_macho(extracted, member)
             info_dir = _info_dir(archive)
+            if mode == "preload":
+                changed |= _preload(archive, needing)
         libraries = [files[name] for name in sorted(used)]
         libraries += [one for one in files.values() if one.offer.library.binary.format == "ar"]
         changed[f"{info_dir}/{RECORD_NAME}"] = _as_json(libraries, ready, mode)
@@ -174,18 +181,35 @@ def installed_in(member: str) -> str | None:
     return os.path.normpath(os.path.join(paths[scheme], rest))
 
 
+def _preload(
+    archive: zipfile.ZipFile, needing: Sequence[tuple[str, Library]]
+) -> dict[str, str | bytes]:
+    """Return the files that load the library, for the packages whose modules need it."""
+    names = set(archive.namelist())
+    made, notes = _distributor.placed(
+        needing, lambda name: archive.read(name) if name in names else None
+    )
+    for note in notes:
+        say(note)
+    return dict(made)
+
+
+def _wanted(path: str, files: dict[str, Needed]) -> list[str]:
+    """Return what a file that was taken out of the wheel needs of providers."""
+    try:
+        return [name for name in _runpath.linked(path).needed if name in files]
+    except FormatError:
+        # An object file, or a program without a loader.
+        return []
+
+
 def _set_run_path(
-    path: str, member: str, files: dict[str, Needed], mode: str, used: set[str]
+    path: str, member: str, files: dict[str, Needed], mode: str, wanted: Sequence[str]
 ) -> bool:
     """Set the run path of one file that was taken out of the wheel; tell whether it has changed."""
     try:
         linked = _runpath.linked(path)
     except FormatError:
-        # An object file, or a program without a loader.
-        return False
-    wanted = [name for name in linked.needed if name in files]
-    used.update(wanted)
-    if mode == "absolute":
         return False
     ours = {entry for one in files.values() for entry in one.entries}
     own_folders = {os.path.realpath(os.path.dirname(one.path)) for one in files.values()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 
 from blaswheel import _files, _runtime, _static
@@ -9,6 +10,8 @@ from blaswheel._errors import BlaswheelError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
     from blaswheel._library import Library
 
 STEM = "_distributor_init"
@@ -117,6 +120,79 @@ def text(library: Library) -> str:
         requirement=f"{provider.name}=={provider.version}",
         files=tuple(os.path.basename(each) for each in in_order(library)),
     )
+
+
+def placed(
+    needing: Iterable[tuple[str, Library]], read: Callable[[str], bytes | None]
+) -> tuple[dict[str, bytes], list[str]]:
+    """Return the files that load the libraries for the packages of a wheel.
+
+    Parameters
+    ----------
+    needing : iterable of (str, Library)
+        Each module's name in the wheel, and a library that it needs.
+    read : callable
+        Returns the content of a member of the wheel; None if there is no such member.
+
+    Returns
+    -------
+    files : dict
+        Member to content.
+    notes : list of str
+        What the wheel's maker should know, a line each.
+    """
+    packages: dict[str, list[Library]] = {}
+    for member, library in needing:
+        top, deeper, _ = member.partition("/")
+        known = packages.setdefault(top, []) if deeper else []
+        if library not in known:
+            known.append(library)
+    files: dict[str, bytes] = {}
+    notes = []
+    for package, libraries in packages.items():
+        start = read(f"{package}/__init__.py")
+        if start is None:
+            continue
+        for number, library in enumerate(libraries):
+            module = STEM if not number else f"{STEM}_{library.interface}"
+            present = read(f"{package}/{module}.py")
+            if present is not None and not is_ours(present):
+                # NumPy's and SciPy's own, which imports another one if that is there.
+                own, module = module, f"{module}_local"
+                if not _imports(present, module):
+                    notes.append(f"{package}/{own}.py is the project's own, and stays as it is")
+                    continue
+                start += b"\n" + present
+            try:
+                files[f"{package}/{module}.py"] = text(library).encode()
+            except BlaswheelError as error:
+                notes.append(f"no file that loads the library first: {error.message}")
+                continue
+            if not _imports(start, module):
+                notes.append(
+                    f"{package}/__init__.py does not import {module}: the library is found in the "
+                    "same site-packages only; before its first extension module let it say: "
+                    f"from . import {module}"
+                )
+    return files, notes
+
+
+def _imports(source: bytes, module: str) -> bool:
+    """Tell whether Python code imports a module of its own package; nothing of it is run."""
+    try:
+        tree = ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom):
+            parts = [*(node.module or "").split("."), *(alias.name for alias in node.names)]
+        elif isinstance(node, ast.Import):
+            parts = [part for alias in node.names for part in alias.name.split(".")]
+        else:
+            continue
+        if module in parts:
+            return True
+    return False
 
 
 def is_ours(content: bytes) -> bool:

@@ -6,7 +6,6 @@ wheel: then each module gets the run path that its depth needs, and the wheel re
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import json
 import os
@@ -585,49 +584,20 @@ class _Job:
 
     def _preload(self) -> dict[str, str | bytes]:
         """Return the files that load the library, one in each package that needs it."""
+        needing = [
+            (one.member, self.parts[name].library)
+            for one in self.modules
+            for name in one.needed
+            if name in self.parts
+        ]
         with open(self.path, "rb") as file:
             archive = _rawzip.Archive(self.path, file)
             names = {entry.name.decode("utf-8", "surrogateescape") for entry in archive.entries}
-            made: dict[str, str | bytes] = {}
-            for package, libraries in self._packages(names).items():
-                start = archive.read(f"{package}/__init__.py")
-                for number, library in enumerate(libraries):
-                    module = _distributor.STEM
-                    present = f"{package}/{module}.py"
-                    if present in names and not _distributor.is_ours(archive.read(present)):
-                        # NumPy's and SciPy's own, which imports another one if that is there.
-                        module += "_local"
-                        if module.encode() not in archive.read(present):
-                            self.notes.append(f"{present} is the project's own, and stays as it is")
-                            continue
-                        start += archive.read(present)
-                    if number:
-                        module += f"_{library.interface}"
-                    try:
-                        text = _distributor.text(library)
-                    except BlaswheelError as error:
-                        self.notes.append(f"no file that loads the library first: {error.message}")
-                        continue
-                    made[f"{package}/{module}.py"] = text.encode()
-                    if not _imports(start, module):
-                        self.notes.append(
-                            f"{package}/__init__.py does not import {module}: the library is found "
-                            "in the same site-packages only; before its first extension module "
-                            f"let it say: from . import {module}"
-                        )
-        return made
-
-    def _packages(self, names: set[str]) -> dict[str, list[Library]]:
-        """Return the packages whose modules need a provider's library, and which."""
-        found: dict[str, list[Library]] = {}
-        for one in self.modules:
-            top, deeper, _ = one.member.partition("/")
-            if not deeper or f"{top}/__init__.py" not in names:
-                continue
-            for name in one.needed:
-                if name in self.parts and self.parts[name].library not in found.get(top, []):
-                    found.setdefault(top, []).append(self.parts[name].library)
-        return found
+            made, notes = _distributor.placed(
+                needing, lambda name: archive.read(name) if name in names else None
+            )
+        self.notes += notes
+        return dict(made)
 
     # What came of it.
 
@@ -691,21 +661,3 @@ def _with_requirements(content: bytes, added: Sequence[str]) -> bytes:
         lines[at - 1] += line_end
     new = [f"Requires-Dist: {one}".encode() + line_end for one in added]
     return b"".join([*lines[:at], *new, *lines[at:]])
-
-
-def _imports(source: bytes, module: str) -> bool:
-    """Tell whether Python code imports a module of its own package; nothing of it is run."""
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return False
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom):
-            parts = [*(node.module or "").split("."), *(alias.name for alias in node.names)]
-        elif isinstance(node, ast.Import):
-            parts = [part for alias in node.names for part in alias.name.split(".")]
-        else:
-            continue
-        if module in parts:
-            return True
-    return False

@@ -350,3 +350,57 @@ def test_setup_args_come_first(index: Index, tmp_path: Path) -> None:
         "-Csetup-args=-Dblaswheel:runtime=origin",
     )
     assert run_paths(wheel, tmp_path) == BESIDE["deep_extension"]
+
+
+# Mode ``preload``: the backend puts the file that loads the library into the package.
+
+
+@pytest.fixture(scope="module")
+def preloading(index: Index, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    source = copied("c_extension", tmp_path_factory.mktemp("preload"))
+    package = source / "blasdot" / "__init__.py"
+    line = "from __future__ import annotations\n"
+    text = package.read_text()
+    assert line in text
+    package.write_text(text.replace(line, f"{line}\nfrom . import _distributor_init\n"))
+    project = source / "pyproject.toml"
+    project.write_text(project.read_text() + '\n[tool.blaswheel]\nruntime = "preload"\n')
+    return built(index, source, "pip")
+
+
+def test_preload_in_one_site_packages(
+    index: Index, preloading: Path, venv: Callable[..., Venv], tmp_path: Path
+) -> None:
+    assert run_paths(preloading, tmp_path) == {"blasdot/_dot": ()}
+    clean = installed(venv("clean"), index, preloading)
+    computes(clean, "blasdot")
+    assert (clean.site_packages / "blasdot" / "_distributor_init.py").is_file()
+
+
+@pytest.mark.parametrize("elsewhere", ["provider", "package"])
+def test_preload_in_two_site_packages(
+    index: Index, preloading: Path, venv: Callable[..., Venv], tmp_path: Path, elsewhere: str
+) -> None:
+    """As with ``--target``, the user's packages, and a base environment."""
+    clean = venv("clean")
+    here, there = (preloading, LP64) if elsewhere == "provider" else (LP64, preloading)
+    installed(clean, index, "--no-deps", here)
+    installed(clean, index, "--no-deps", "--target", tmp_path / "other", there)
+    computes(clean, "blasdot", environ={"PYTHONPATH": str(tmp_path / "other")})
+
+
+def test_preload_without_the_provider(
+    index: Index, preloading: Path, venv: Callable[..., Venv]
+) -> None:
+    bare = installed(venv("bare"), index, "--no-deps", preloading)
+    assert f"pip install '{LP64}'" in fails(bare, "blasdot")
+
+
+def test_preload_that_is_not_imported_is_told(index: Index, tmp_path: Path) -> None:
+    source = copied("c_extension", tmp_path)
+    said = index.run(
+        *(sys.executable, "-m", "pip", "wheel", "-v", "--no-deps", "-w", "dist", str(source)),
+        cwd=tmp_path,
+        environ={"BLASWHEEL_RUNTIME": "preload"},
+    )
+    assert "blasdot/__init__.py does not import _distributor_init" in said
