@@ -68,15 +68,19 @@ class Clash(Record):
     Attributes
     ----------
     libraries : (str, str)
-        Paths; where one is global, it comes first.
+        Paths; the one that is global, or found first by `modules`, comes first.
     names : tuple of str
     is_global : bool
         Whether the first takes the place of the second for what is loaded from now on.
+    modules : tuple of str
+        Files that were loaded with both in one scope, as each needs both, itself or by others: the
+        first serves them, and the second too (Linux).
     """
 
     libraries: tuple[str, str]
     names: tuple[str, ...]
     is_global: bool
+    modules: tuple[str, ...]
 
 
 class Report(Record):
@@ -124,14 +128,16 @@ def report() -> Report:
         library = _examined(path)
         if library is not None:
             found.append(library)
-    bindings = dict(_bindings(files, found)) if sys.platform == "linux" else {}
+    is_linux = sys.platform == "linux"
+    bindings = dict(_bindings(files, found)) if is_linux else {}
+    scopes = _scopes(files) if is_linux else {}
     found = [_dispatching(library, found) for library in found if not _is_behind(library, found)]
     copies = [_copy(library, may_ask=_is_settled(library, files)) for library in found]
     return Report(
         libraries=tuple(copies),
         threads=sum(one.threads or 0 for one in copies),
         bindings=bindings,
-        clashes=tuple(_clashes(found, copies)),
+        clashes=tuple(_clashes(found, copies, scopes)),
     )
 
 
@@ -359,22 +365,67 @@ def _bindings(files: Iterable[str], found: list[Library]) -> Iterator[tuple[str,
         yield path, tuple(dict.fromkeys(reached))
 
 
-def _clashes(found: list[Library], copies: list[Copy]) -> Iterator[Clash]:
+def _scopes(files: Iterable[str]) -> dict[str, list[str]]:
+    """Return for each file those that are looked through for its names, in order (Linux).
+
+    The loader goes by what a file needs, then by what those need, and so on, each once. What is
+    global comes before all of them.
+    """
+    from blaswheel import _elf
+
+    needed: dict[str, tuple[str, ...]] = {}
+    known: dict[str, str] = {}
+    for path in files:
+        try:
+            needs = _elf.requirements(path)
+        except (FormatError, OSError):
+            continue
+        needed[path] = needs.needed
+        for name in (needs.soname, os.path.basename(path)):
+            if name:
+                known.setdefault(name, path)
+    scopes = {}
+    for path in needed:
+        scope = [path]
+        for one in scope:
+            # The list grows while it is gone through.
+            wanted = (known.get(os.path.basename(name)) for name in needed[one])
+            scope += dict.fromkeys(each for each in wanted if each and each not in scope)
+        scopes[path] = scope
+    return scopes
+
+
+def _clashes(
+    found: list[Library], copies: list[Copy], scopes: dict[str, list[str]]
+) -> Iterator[Clash]:
+    own = {library.path for library in found}
     for number, one in enumerate(found):
         for other_number in range(number + 1, len(found)):
             other = found[other_number]
             is_global = copies[number].is_global or copies[other_number].is_global
+            modules = [
+                path
+                for path, scope in scopes.items()
+                if path not in own and one.path in scope and other.path in scope
+            ]
             names = set(one.binary.functions) & set(other.binary.functions)
-            if not is_global:
+            if not is_global and not modules:
                 # Only names that one of them itself looks up could be taken over.
                 names &= {*one.binary.interposable, *other.binary.interposable}
             if not names:
                 continue
             pair = one, other
-            if copies[other_number].is_global and not copies[number].is_global:
+            scope = scopes[modules[0]] if modules else []
+            # What is global is found first, else what comes first in the scope.
+            firsts = [
+                (not copies[at].is_global, scope.index(library.path) if scope else at)
+                for at, library in ((number, one), (other_number, other))
+            ]
+            if firsts[1] < firsts[0]:
                 pair = other, one
             yield Clash(
                 libraries=(pair[0].path, pair[1].path),
                 names=tuple(sorted(names)),
                 is_global=is_global,
+                modules=tuple(modules),
             )

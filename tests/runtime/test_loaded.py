@@ -41,6 +41,21 @@ def test_numpy(venv_with_both: Venv) -> None:
     assert called["_umath_linalg"] == [one["path"]]
 
 
+def test_in_another_interpreter(
+    venv_with_both: Venv, shared_venv: Callable[..., Venv], tmp_path: Path
+) -> None:
+    """With its packages and none of ours; it needs no blaswheel of its own."""
+    bare = Blaswheel(shared_venv())
+    words = ("loaded", "-i", "numpy.linalg", "--json", "--python")
+    there = json.loads(bare(*words, venv_with_both.python).stdout)
+    assert there == report(venv_with_both, "numpy.linalg")
+    done = bare(*words, bare.venv.python, check=False)
+    assert done.returncode == 1
+    assert "importing numpy.linalg fails" in done.stderr
+    wrong, _ = bare.error(*words, tmp_path / "none")
+    assert "can't ask it for its search path" in wrong
+
+
 def test_agrees_with_threadpoolctl(venv_with_both: Venv) -> None:
     code = """
 import ctypes, json, numpy.linalg, scipy_openblas32, threadpoolctl, blaswheel
@@ -65,6 +80,42 @@ def test_a_provider_that_was_imported_is_global(venv_with_both: Venv) -> None:
     assert "scipy_cblas_dgemm64_" in clash["names"]
     umath = next(paths for name, paths in found["bindings"].items() if "_multiarray_umath" in name)
     assert Path(umath[0]).name == "libscipy_openblas64_.so"
+
+
+@pytest.mark.tool("gcc", "pkg-config")
+@pytest.mark.parametrize("order", [("openblas", "openblas64"), ("openblas64", "openblas")])
+def test_both_in_one_scope(venv_with_both: Venv, tmp_path: Path, order: tuple[str, str]) -> None:
+    """A module that needs both gets the names that both have from the one that comes first."""
+    pc = ("pc", "--dir", tmp_path / "pc", "--runtime", "absolute")
+    venv_with_both.run("blaswheel", *pc)
+    environ = {"PKG_CONFIG_PATH": str(tmp_path / "pc")}
+    flags = []
+    for name in order:
+        found = venv_with_both.run("pkg-config", "--libs", name, environ=environ).stdout
+        flags += found.split()
+    (tmp_path / "m.c").write_text("int nothing;\n")
+    keep = ("-Wl,--no-as-needed",)
+    module = tmp_path / "m.so"
+    subprocess.run(
+        ["gcc", "-shared", "-fPIC", tmp_path / "m.c", *keep, *flags, "-o", module], check=True
+    )
+    (tmp_path / "loads_it.py").write_text(f"import ctypes\nctypes.CDLL({str(module)!r})\n")
+    told = report(venv_with_both, "loads_it", environ={"PYTHONPATH": str(tmp_path)})
+    (clash,) = told["clashes"]
+    assert clash["modules"] == [str(module)]
+    assert not clash["is_global"]
+    files = {
+        "openblas": "libscipy_openblas.so",
+        "openblas64": "libscipy_openblas64_.so",
+    }
+    assert [Path(one).name for one in clash["libraries"]] == [files[name] for name in order]
+    assert "droundup_lwork_" in clash["names"]
+    said = venv_with_both.run(
+        "blaswheel", "loaded", "-i", "loads_it", environ={"PYTHONPATH": str(tmp_path)}
+    ).stdout
+    assert "the first serves all of m.so" in said
+    apart = report(venv_with_both, "ctypes", environ={"PYTHONPATH": str(tmp_path)})
+    assert apart["clashes"] == []
 
 
 def test_text(venv_with_both: Venv) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 from blaswheel._commands import _options
@@ -17,7 +18,24 @@ HELP = """Import modules, and tell of every BLAS that is in the process then: wh
 with which integers and threads, which module calls which, and which take over names of others."""
 EXAMPLE = """examples:
   blaswheel loaded -i numpy,scipy.linalg
-  blaswheel loaded -i numpy --json
+  blaswheel loaded -i numpy --python venv/bin/python
+"""
+#: Loads this blaswheel into another interpreter, and nothing else of this environment.
+_ELSEWHERE = """
+import sys
+from importlib import util
+folder, *words = sys.argv[1:]
+if sys.version_info < (3, 10):
+    sys.exit("blaswheel: loaded --python needs Python 3.10 or later, and this is {}.{}\\n"
+             "  give another one".format(*sys.version_info))
+del sys.argv[1:]
+spec = util.spec_from_file_location(
+    "blaswheel", folder + "/__init__.py", submodule_search_locations=[folder]
+)
+sys.modules["blaswheel"] = module = util.module_from_spec(spec)
+spec.loader.exec_module(module)
+from blaswheel._cli import main
+sys.exit(main(words))
 """
 
 
@@ -30,11 +48,16 @@ def configure(parser: ArgumentParser) -> None:
         required=True,
         help="modules to import, in this order, with commas between them",
     )
+    parser.add_argument(
+        "--python", metavar="PYTHON", help="import them in another interpreter, with its packages"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(options: Namespace) -> int:
     """Import the modules, and tell."""
+    if options.python is not None:
+        return _elsewhere(options)
     _import(options.modules)
     from blaswheel import _loaded
 
@@ -46,6 +69,26 @@ def run(options: Namespace) -> int:
     else:
         _options.put(_text(report))
     return 0
+
+
+def _elsewhere(options: Namespace) -> int:
+    """Run the same command in another interpreter; return its exit status."""
+    import subprocess
+
+    from blaswheel import _discovery
+
+    # Refuses what is no Python.
+    _discovery.search_path(python=options.python)
+    words = ["loaded", "-i", options.modules, *(["--json"] if options.json else [])]
+    folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    try:
+        done = subprocess.run([options.python, "-c", _ELSEWHERE, folder, *words], check=False)
+    except OSError as error:
+        raise BlaswheelError(
+            f"--python {options.python}: {error.strerror}",
+            "give the path of a working Python interpreter",
+        ) from error
+    return done.returncode
 
 
 def _import(modules: str) -> None:
@@ -87,7 +130,12 @@ def _text(report: Report) -> str:
             lines += [f"{module}", *(f"  calls {path}" for path in paths)]
     for clash in report.clashes:
         names = ", ".join(clash.names[:3]) + (", ..." if len(clash.names) > 3 else "")
-        effect = "the first serves both" if clash.is_global else "harmless while they are apart"
+        if clash.is_global:
+            effect = "the first serves both"
+        elif clash.modules:
+            effect = f"the first serves all of {', '.join(map(os.path.basename, clash.modules))}"
+        else:
+            effect = "harmless while they are apart"
         lines += [f"{len(clash.names)} names ({names}) are in both, {effect}:"]
         lines += [f"  {path}" for path in clash.libraries]
     return "\n".join(lines) + "\n"
