@@ -30,6 +30,7 @@ COMMANDS = {
     "verify": "check a library by calling it, in a child process",
     "doctor": "tell why a build finds its BLAS or not, or why files load or not",
     "loaded": "tell of every BLAS in a process that imports modules",
+    "pack": "make a wheel from an installed BLAS",
     "tag": "tell the honest platform tag of a wheel, and retag it",
     "repair": "make a wheel load its BLAS on other machines",
     "isolate": "copy a library so that no other library takes over its names",

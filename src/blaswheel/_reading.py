@@ -245,24 +245,19 @@ def _inside(folder: str) -> list[str]:
 
 def _in_prefix(prefix: str) -> tuple[Library, ...]:
     """Return every library in the folders of an installation."""
-    folders = [prefix]
-    for base in (prefix, os.path.join(prefix, "usr")):
-        for lib in ("lib", "lib64"):
-            folder = os.path.join(base, lib)
-            if os.path.isdir(folder):
-                folders.append(folder)
-                folders += [one for one in _inside(folder) if one.endswith(("-gnu", "-musl"))]
-    folders += [deeper for folder in folders[1:] or folders for deeper in _inside(folder)]
     by_name: dict[str, list[str]] = {}
     libraries: list[Library] = []
-    for folder in dict.fromkeys(folders):
-        names = [name for name in sorted(os.listdir(folder)) if ".so" in name]
+    for folder in folders_of(prefix):
+        try:
+            names = [name for name in sorted(os.listdir(folder)) if _is_named_as_one(name)]
+        except OSError:
+            continue
         paths = [os.path.join(folder, name) for name in names[:MAX_FILES]]
         files = tuple(path for path in paths if os.path.isfile(path))
         for path in files:
             by_name.setdefault(os.path.basename(path), []).append(path)
         for path in _one_of_copies(files):
-            if not _is_telling(path):
+            if not _is_telling(path) or path.endswith((".a", ".lib")):
                 continue
             try:
                 library = examine(path, None, _include_dirs_beside(path))
@@ -271,7 +266,24 @@ def _in_prefix(prefix: str) -> tuple[Library, ...]:
             if library is not None:
                 libraries.append(library)
     found = Found(files=by_name, is_installation=True)
-    return tuple(_compose.compose(libraries, found))
+    return tuple(_compose.compose(_importable(libraries, by_name), found))
+
+
+def folders_of(prefix: str) -> tuple[str, ...]:
+    """Return the folders of an installation that may have libraries, itself first."""
+    folders = [prefix]
+    for base in (prefix, os.path.join(prefix, "usr"), os.path.join(prefix, "Library")):
+        for lib in ("lib", "lib64", "bin"):
+            folder = os.path.join(base, lib)
+            if os.path.isdir(folder):
+                folders.append(folder)
+                folders += [one for one in _inside(folder) if one.endswith(("-gnu", "-musl"))]
+    folders += [deeper for folder in folders[1:] or folders for deeper in _inside(folder)]
+    return tuple(dict.fromkeys(folders))
+
+
+def _is_named_as_one(name: str) -> bool:
+    return ".so" in name or name.lower().endswith((".dylib", ".dll", ".a", ".lib"))
 
 
 def _include_dirs_beside(path: str) -> tuple[str, ...]:
@@ -280,6 +292,8 @@ def _include_dirs_beside(path: str) -> tuple[str, ...]:
     The library is in ``lib``, in the folder of its machine in there, or one deeper still.
     """
     prefix = os.path.dirname(os.path.abspath(path))
+    # Debian has a folder of headers called as the one of the library.
+    own = os.path.basename(prefix)
     machine = ""
     for _ in range(3):
         prefix, base = os.path.split(prefix)
@@ -288,14 +302,14 @@ def _include_dirs_beside(path: str) -> tuple[str, ...]:
         include = os.path.join(prefix, "include")
         tops = [include, *([os.path.join(include, machine)] if machine else [])]
         folders = [
-            os.path.join(top, name) for top in tops for name in ("", "openblas", "blis", "mkl")
+            os.path.join(top, name) for top in tops for name in (own, "", "openblas", "blis", "mkl")
         ]
         found = tuple(
             folder.rstrip(os.sep)
-            for folder in folders
+            for folder in dict.fromkeys(folders)
             if any(os.path.isfile(os.path.join(folder, header)) for header in _discovery.HEADERS)
         )
-        if found or base in ("lib", "lib64"):
+        if found or base in ("lib", "lib64", "bin"):
             return found
     return ()
 

@@ -8,7 +8,7 @@ from blaswheel._errors import BlaswheelError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 MODES = ("link", "origin", "absolute", "preload")
 #: How deep below site-packages an extension module lies, if nothing is said.
@@ -90,8 +90,7 @@ def check_preload(title: str, needed: Sequence[str]) -> None:
     BlaswheelError
         If ``needed`` has musl's C library.
     """
-    # musl's own name for itself, and the name of musl's file, by which musl-gcc links.
-    if any(name.startswith("libc.musl-") or name == "libc.so" for name in needed):
+    if is_musl(needed):
         raise BlaswheelError(
             f"{title} is built for musl, where a library that was loaded by its path does not "
             "serve a module that needs it by name",
@@ -175,3 +174,9 @@ def absolute_entries(directories: Sequence[str]) -> list[str]:
     for folder in directories:
         args += [*([f"-L{folder}"] if args else []), f"-Wl,-rpath,{folder}"]
     return args
+
+
+def is_musl(needed: Iterable[str]) -> bool:
+    """Tell whether a library that needs these is built for musl."""
+    # musl's own name for itself, and the name of musl's file, by which musl-gcc links.
+    return any(name.startswith("libc.musl-") or name == "libc.so" for name in needed)

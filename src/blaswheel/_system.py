@@ -55,7 +55,7 @@ def libraries(environ: Mapping[str, str] = os.environ) -> tuple[Library, ...]:
             library = examine(path, None, include_dirs(path))
         except (FormatError, OSError):
             continue
-        if library is not None and _runs_here(library):
+        if library is not None and runs_here(library):
             found.append(library)
     composed = _compose.compose(found, Found(files=by_name, is_installation=True))
     searched = _entries(environ, _LOADER_PATH)
@@ -108,12 +108,12 @@ def _usual() -> list[str]:
     folders = list(_DEFAULTS.get(sys.platform, _UNIX))
     if sys.platform not in _DEFAULTS:
         for base in ("/usr/local/lib", "/usr/lib"):
-            folders += [one for one in _inside(base) if os.path.basename(one).endswith(_TRIPLETS)]
+            folders += [one for one in _inside(base) if os.path.basename(one).endswith(TRIPLETS)]
     return folders
 
 
 #: How Debian's folders per machine end.
-_TRIPLETS = ("-gnu", "-gnueabihf", "-gnueabi", "-gnux32", "-musl", "-musleabihf")
+TRIPLETS = ("-gnu", "-gnueabihf", "-gnueabi", "-gnux32", "-musl", "-musleabihf")
 
 
 def _pc_versions(environ: Mapping[str, str]) -> dict[str, str]:
@@ -186,7 +186,7 @@ def include_dirs(path: str) -> tuple[str, ...]:
     machine = ""
     for _ in range(3):
         folder, base = os.path.split(folder)
-        if base.endswith(_TRIPLETS):
+        if base.endswith(TRIPLETS):
             machine = base
         include = os.path.join(folder, "include")
         for top in (os.path.join(include, machine), include):
@@ -195,7 +195,7 @@ def include_dirs(path: str) -> tuple[str, ...]:
                 candidate = os.path.join(top, name).rstrip(os.sep)
                 if own and any(_has(candidate, header) for header in _discovery.HEADERS):
                     found[candidate] = None
-        if base in ("lib", "lib64"):
+        if base in ("lib", "lib64", "bin"):
             break
     return tuple(found)
 
@@ -204,7 +204,7 @@ def _has(folder: str, name: str) -> bool:
     return os.path.isfile(os.path.join(folder, name))
 
 
-def _runs_here(library: Library) -> bool:
+def runs_here(library: Library) -> bool:
     """Tell whether a library is of this machine: several may be installed side by side."""
     machine = os.uname().machine if hasattr(os, "uname") else "x86_64"
     bits = 64 if sys.maxsize > 1 << 32 else 32

@@ -1,4 +1,7 @@
-"""Writing a changed wheel: its members in the order they were, RECORD by what is in them now."""
+"""Writing wheels: a new one, or a changed one whose members keep their order.
+
+Specification: https://packaging.python.org/en/latest/specifications/binary-distribution-format/
+"""
 
 from __future__ import annotations
 
@@ -6,13 +9,87 @@ import base64
 import csv
 import hashlib
 import io
+import os
+import time
 import zipfile
 
-from blaswheel._errors import FormatError
+from blaswheel._errors import FormatError, UsageError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
+
+#: Of members, where nothing else is said: the first that a zip file can tell.
+_FIRST = 315532800
+#: The last that it can tell.
+_LAST = 4354819198
+
+
+def write(target: str, members: Mapping[str, str | bytes], info: str) -> None:
+    """Write a wheel: members in order of their names, those of ``info`` last, RECORD at the end.
+
+    The same members give the same file: all have the time that ``SOURCE_DATE_EPOCH`` says (else
+    1980), and what is not executable is 0644.
+
+    Parameters
+    ----------
+    target : str
+        The wheel.
+    members : mapping
+        Member to its content, or the path of a file that has it.
+    info : str
+        The ``.dist-info`` folder, of which all but RECORD is among the members.
+
+    Raises
+    ------
+    UsageError
+        If ``SOURCE_DATE_EPOCH`` is no number.
+    """
+    moment = time.gmtime(_epoch())[:6]
+    rows: list[tuple[str, str, int | str]] = []
+
+    def put(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
+        entry = zipfile.ZipInfo(name, moment)
+        entry.compress_type = zipfile.ZIP_DEFLATED
+        entry.create_system = 3  # Unix, whose modes are told
+        entry.external_attr = (0o100755 if _is_program(content) else 0o100644) << 16
+        archive.writestr(entry, content)
+
+    with zipfile.ZipFile(target, "w") as archive:
+        for name in sorted(members, key=lambda name: (name.startswith(f"{info}/"), name)):
+            content = _content(members[name])
+            rows.append(_row(name, content))
+            put(archive, name, content)
+        record = f"{info}/RECORD"
+        put(archive, record, _csv([*rows, (record, "", "")]))
+
+
+def _epoch() -> int:
+    text = os.environ.get("SOURCE_DATE_EPOCH")
+    if not text:
+        return _FIRST
+    try:
+        value = int(text)
+    except ValueError:
+        raise UsageError(
+            f"SOURCE_DATE_EPOCH is {text!r}, not a number of seconds", "set a number, or unset it"
+        ) from None
+    return min(max(value, _FIRST), _LAST)
+
+
+def _is_program(content: bytes) -> bool:
+    return content.startswith((b"\x7fELF", b"#!"))
+
+
+def _row(name: str, content: bytes) -> tuple[str, str, int | str]:
+    digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=")
+    return name, f"sha256={digest.decode()}", len(content)
+
+
+def _csv(rows: list[tuple[str, str, int | str]]) -> bytes:
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue().encode("utf-8", "surrogateescape")
 
 
 def rewrite(
@@ -42,8 +119,7 @@ def rewrite(
     with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
 
         def put(info: zipfile.ZipInfo, content: bytes) -> None:
-            digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=")
-            rows.append((info.filename, f"sha256={digest.decode()}", len(content)))
+            rows.append(_row(info.filename, content))
             new.writestr(info, content)
 
         record = None
@@ -61,9 +137,7 @@ def rewrite(
             info.compress_type = record.compress_type
             info.external_attr = 0o644 << 16
             put(info, _content(value))
-        text = io.StringIO()
-        csv.writer(text, lineterminator="\n").writerows([*rows, (record.filename, "", "")])
-        new.writestr(record, text.getvalue())
+        new.writestr(record, _csv([*rows, (record.filename, "", "")]))
 
 
 def _content(value: str | bytes) -> bytes:
