@@ -37,6 +37,7 @@ from blaswheel._discovery import Distribution, normalised
 from blaswheel._errors import BlaswheelError, UsageError
 from blaswheel._offer import Place, Request
 from blaswheel._packed import Identity
+from blaswheel._probe import ProbeMissingError
 from blaswheel._record import Record
 
 TYPE_CHECKING = False
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?", re.ASCII)
 #: What auditwheel adds to the name of a library that it grafts.
-_GRAFTED = re.compile(r"-[0-9a-f]{8}(?=\.)")
+_GRAFTED = re.compile(r"(-[0-9a-f]{8})+(?=\.)")
 #: Where libraries of the system come from.
 _SYSTEM_PREFIXES = ("/usr/local", "/usr")
 
@@ -231,8 +232,8 @@ class _Packing:
         name = soname.rpartition("/")[2] or os.path.basename(path)
         shutil.copyfile(path, os.path.join(self.lib, name))
         self.notes.append(
-            f"{name}: its install name stays {soname or 'empty'}; install_name_tool changes it, on "
-            "a Mac"
+            f"{name} keeps its install name {soname}, by which what links it looks for it; "
+            "install_name_tool changes it, on a Mac"
         )
         self._tell_needed(("/usr/lib/", "/System/"))
         return (name,)
@@ -332,15 +333,13 @@ class _Packing:
         library = self._packed_library(files)
         here = _is_for_here(library)
         if here:
-            verdict = _verify.verify(library, use_cache=False)
-            if not verdict.ok:
-                raise BlaswheelError(f"{self.source.path}, packed, {verdict.failure}", verdict.hint)
-            self.notes += verdict.warnings
-            library = _verify.apply(library, verdict)
+            library = self._called(library)
         else:
+            binary = library.binary
+            libc = ", musl" if _runtime.is_musl(binary.needed) else ""
             self.notes.append(
-                f"not run: {self.source.path} is for {library.binary.machine} "
-                f"({library.binary.format})"
+                f"not run: {os.path.basename(self.source.path)} is for another system "
+                f"({binary.format}, {binary.machine}{libc})"
             )
         place = Place(folder=os.path.join(self.scratch, "offer"))
         offers = []
@@ -368,6 +367,18 @@ class _Packing:
         self.members |= {name: text.encode() for name, text in texts.items()}
         self.summary = _pc.fields(first, self.who.name, _pc.Paths()).description
         self.url = library.vendor.url
+
+    def _called(self, library: Library) -> Library:
+        """Return the library with what calls show."""
+        try:
+            verdict = _verify.verify(library, use_cache=False)
+        except ProbeMissingError as error:
+            self.notes.append(f"not run: {error.message}")
+            return library
+        if not verdict.ok:
+            raise BlaswheelError(f"{self.source.path}, packed, {verdict.failure}", verdict.hint)
+        self.notes += verdict.warnings
+        return _verify.apply(library, verdict)
 
     def _packed_library(self, files: Sequence[str]) -> Library:
         """Return the library as it is in the tree."""
@@ -409,8 +420,13 @@ class _Packing:
                 f"{offer.interface.upper()}",
                 "install the headers that belong to it",
             )
-        if here:
+        if not here:
+            return
+        try:
             _linkcheck.check(offer, text, self.pkgconfig)
+        except BlaswheelError as error:
+            # Nobody asked for it by that option.
+            raise BlaswheelError(error.message.removeprefix("--check-link: "), error.hint) from None
 
     # The wheel.
 
@@ -451,9 +467,18 @@ def _is_for_here(library: Library) -> bool:
     kind = {"darwin": "macho", "win32": "pe"}.get(sys.platform, "elf")
     if library.binary.format != kind or not _system.runs_here(library):
         return False
-    if kind != "elf" or not _runtime.is_musl(library.binary.needed):
-        return True
-    return os.path.exists(f"/lib/ld-musl-{library.binary.machine}.so.1")
+    needed = library.binary.needed
+    if kind == "elf" and ("libc.so.6" in needed or _runtime.is_musl(needed)):
+        return _runtime.is_musl(needed) != _has_glibc()
+    return True
+
+
+def _has_glibc() -> bool:
+    """Tell whether this process runs with glibc; the probe does as well."""
+    try:
+        return bool(os.confstr("CS_GNU_LIBC_VERSION"))
+    except (AttributeError, OSError, ValueError):
+        return False
 
 
 def _content(path: str) -> bytes:

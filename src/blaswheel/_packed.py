@@ -168,8 +168,8 @@ def module_files(identity: Identity, offer: Offer, files: Sequence[str]) -> dict
     }
     exported = sorted(library.binary.functions)
     asked = {}
-    for key, stem in _TELLING.items():
-        found = [name for name in exported if stem in name and _is(name, stem, offer)]
+    for key, function in _TELLING.items():
+        found = [name for name in exported if function in name and _is(name, function, offer)]
         if found:
             asked[key] = found[0]
     return {
@@ -187,14 +187,12 @@ def module_files(identity: Identity, offer: Offer, files: Sequence[str]) -> dict
     }
 
 
-def _is(name: str, stem: str, offer: Offer) -> bool:
+def _is(name: str, function: str, offer: Offer) -> bool:
     """Tell whether an export is a function of the library, in one of its own spellings."""
-    if name == stem:
-        return True
     ends = {family.suffix for family in offer.library.families}
     ends |= {end.removeprefix("_") for end in ends} | {""}
     prefixes = {family.prefix for family in offer.library.families} | {""}
-    return any(name == f"{prefix}{stem}{end}" for prefix in prefixes for end in ends)
+    return any(name == f"{prefix}{function}{end}" for prefix in prefixes for end in ends)
 
 
 def cmake_files(identity: Identity, offer: Offer, files: Sequence[str]) -> dict[str, str]:

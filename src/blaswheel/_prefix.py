@@ -83,7 +83,7 @@ def _chosen(found: Sequence[Library], prefix: str) -> Library:
     if not usable:
         raise BlaswheelError(
             f"{found[0].path} can't be packed: {found[0].reason}",
-            "give the prefix of a whole BLAS, or --library FILE",
+            f"blaswheel show {found[0].path} tells what it is; --library FILE takes another",
         )
     ordered = sorted(usable, key=_rank)
     best = ordered[0]
@@ -209,8 +209,8 @@ def headers(library: Library) -> tuple[dict[str, str], list[str]]:
     folders = _system.include_dirs(library.path) or library.include_dirs
     # Debian's folder for the machine, which has links from its alternatives only.
     machines = [part for part in library.path.split(os.sep) if part.endswith(_system.TRIPLETS)]
-    beside = (os.path.join(folder, one) for folder in folders for one in machines)
-    folders = tuple(dict.fromkeys((*folders, *filter(os.path.isdir, beside))))
+    deeper = (os.path.join(folder, one) for folder in folders for one in machines)
+    folders = tuple(dict.fromkeys((*folders, *filter(os.path.isdir, deeper))))
     wanted = sorted({*_discovery.HEADERS, *library.vendor.headers, f"{library.implementation}.h"})
     queue = [(name, name) for name in wanted]
     while queue and len(found) < _MAX_HEADERS:
