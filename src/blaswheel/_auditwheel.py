@@ -41,6 +41,7 @@ def graft(
     exclude: Sequence[str] = (),
     search: Sequence[str] = (),
     platform: str | None = None,
+    compress: bool = True,
 ) -> str:
     """Write a copy of a wheel with what it needs of other libraries in it; return its path.
 
@@ -57,6 +58,8 @@ def graft(
         Folders that are looked into before those of ``LD_LIBRARY_PATH`` and the system.
     platform : str, optional
         The platform tag; by default the oldest that serves.
+    compress : bool
+        Not for a wheel that is read once and thrown away.
 
     Raises
     ------
@@ -68,6 +71,8 @@ def graft(
     command = [sys.executable, "-m", "auditwheel", "repair", "--disable-isa-ext-check"]
     command += ["-w", folder, "-L", into]
     command += ["--plat", platform] if platform is not None else []
+    if not compress:
+        command += ["-z", "0"]
     for name in exclude:
         command += ["--exclude", name]
     environ = dict(os.environ)

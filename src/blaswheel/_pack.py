@@ -277,7 +277,7 @@ class _Packing:
 
     def graft(self, *, may_lack_licences: bool) -> None:
         """Vendor what the library needs and no policy has, with the licences of that."""
-        bare = self._write_wheel(f"linux_{self.source.binary.machine}", "bare")
+        bare = self._write_wheel(f"linux_{self.source.binary.machine}", "bare", compress=False)
         deciding = _tag.honest(bare).deciding
         if deciding is None or deciding.symbol is None or deciding.version is not None:
             return  # it needs versions of the system's libraries, and no further ones
@@ -288,6 +288,7 @@ class _Packing:
             bare,
             self._folder("grafted"),
             into="/lib",
+            compress=False,
             search=list(dict.fromkeys(folders)),
         )
         self._take(made)
@@ -446,7 +447,7 @@ class _Packing:
         os.makedirs(path)
         return path
 
-    def _write_wheel(self, tag: str, place: str) -> str:
+    def _write_wheel(self, tag: str, place: str, *, compress: bool = True) -> str:
         """Write what is there so far to a folder of ours."""
         folder = self._folder(place)
         who, tags = self.who, f"py3-none-{tag}"
@@ -458,7 +459,7 @@ class _Packing:
                 full = os.path.join(top, name)
                 members[os.path.relpath(full, self.tree).replace(os.sep, "/")] = full
         path = os.path.join(folder, f"{who.module}-{who.version}-{tags}.whl")
-        _wheel.write(path, members, who.info)
+        _wheel.write(path, members, who.info, compress=compress)
         return path
 
 

@@ -25,7 +25,9 @@ _FIRST = 315532800
 _LAST = 4354819198
 
 
-def write(target: str, members: Mapping[str, str | bytes], info: str) -> None:
+def write(
+    target: str, members: Mapping[str, str | bytes], info: str, *, compress: bool = True
+) -> None:
     """Write a wheel: members in order of their names, those of ``info`` last, RECORD at the end.
 
     The same members give the same file: all have the time that ``SOURCE_DATE_EPOCH`` says (else
@@ -39,6 +41,8 @@ def write(target: str, members: Mapping[str, str | bytes], info: str) -> None:
         Member to its content, or the path of a file that has it.
     info : str
         The ``.dist-info`` folder, of which all but RECORD is among the members.
+    compress : bool
+        Not for a wheel that is read once and thrown away.
 
     Raises
     ------
@@ -50,7 +54,7 @@ def write(target: str, members: Mapping[str, str | bytes], info: str) -> None:
 
     def put(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
         entry = zipfile.ZipInfo(name, moment)
-        entry.compress_type = zipfile.ZIP_DEFLATED
+        entry.compress_type = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
         entry.create_system = 3  # Unix, whose modes are told
         entry.external_attr = (0o100755 if _is_program(content) else 0o100644) << 16
         archive.writestr(entry, content)
