@@ -61,7 +61,8 @@ set({package}_LINKER_FLAGS "")
 set({package}_FOUND TRUE)
 """
 
-_VERSION = """\
+#: The file that says whether a version will do.
+VERSION = """\
 # Written by blaswheel {version}.
 set(PACKAGE_VERSION [==[{release}]==])
 if(PACKAGE_VERSION VERSION_LESS PACKAGE_FIND_VERSION)
@@ -123,7 +124,7 @@ def write(folder: str, choices: Sequence[Choice], request: Request) -> tuple[Off
             default=sizes[0],
             sizes=" ".join(map(str, sizes)),
         )
-        texts[f"{base}Version.cmake"] = _VERSION.format(version=__version__, release=release)
+        texts[f"{base}Version.cmake"] = VERSION.format(version=__version__, release=release)
     for name, text in texts.items():
         content = text.encode("utf-8", "surrogateescape")
         _files.write_atomically(os.path.join(top, *name.split("/")), content)
@@ -154,10 +155,10 @@ def _interface(offer: Offer) -> str:
         version=__version__,
         interface=offer.interface,
         title=offer.library.title,
-        includes=_list(map(_files.plain_path, offer.include_dirs)),
-        definitions=_list(define.removeprefix("-D") for define in offer.defines),
-        options=_list(options),
-        libraries=_list(_libraries(offer)),
+        includes=listed(map(_files.plain_path, offer.include_dirs)),
+        definitions=listed(define.removeprefix("-D") for define in offer.defines),
+        options=listed(options),
+        libraries=listed(_libraries(offer)),
         release=_quoted(_release(offer)),
     )
 
@@ -194,7 +195,7 @@ def _file(folder: str, name: str) -> str:
     )
 
 
-def _list(values: Iterator[str] | Sequence[str] | map[str]) -> str:
+def listed(values: Iterator[str] | Sequence[str] | map[str]) -> str:
     """Return a list as one argument: a semicolon separates, and none may be in a value."""
     return _quoted(";".join(value.replace(";", "\\;") for value in values))
 

@@ -140,7 +140,7 @@ def _with_version(who: Identity, library: Library, prefix: str) -> Identity:
         # BLIS tells it when it is asked.
         found = _prefix.version(_verify.apply(library, _verify.verify(library)), prefix)
     if found is None:
-        raise UsageError(f"{library.path} does not say its version", "say it: --version V")
+        raise BlaswheelError(f"{library.path} does not say its version", "say it: --version V")
     return who.replace(version=found)
 
 
@@ -229,7 +229,7 @@ class _Packing:
 
     def _copy_macho(self) -> tuple[str, ...]:
         path, soname = self.source.path, self.source.binary.soname or ""
-        name = soname.rpartition("/")[2] or os.path.basename(path)
+        name = _plain(soname.rpartition("/")[2] or os.path.basename(path))
         shutil.copyfile(path, os.path.join(self.lib, name))
         self.notes.append(
             f"{name} keeps its install name {soname}, by which what links it looks for it; "
@@ -242,7 +242,7 @@ class _Packing:
         path, importing = self.source.path, self.source.import_library
         name = os.path.basename(path)
         for one in (path, *([importing] if importing else [])):
-            shutil.copyfile(one, os.path.join(self.lib, os.path.basename(one)))
+            shutil.copyfile(one, os.path.join(self.lib, _plain(os.path.basename(one))))
         self.notes.append(
             f"{name} keeps its name, which its import library tells: another {name} that the "
             "process has already is taken for it"
@@ -342,6 +342,8 @@ class _Packing:
                 f"not run: {os.path.basename(self.source.path)} is for another system "
                 f"({binary.format}, {binary.machine}{libc})"
             )
+        if library.interfaces() == ("unknown",):
+            self.notes.append("its integer width is not known: taken for LP64")
         place = Place(folder=os.path.join(self.scratch, "offer"))
         offers = []
         for interface in library.interfaces():
@@ -350,7 +352,9 @@ class _Packing:
             offers.append(offer.replace(no_static=None))
         for number, offer in enumerate(offers):
             name = self.who.name if number == 0 else f"{self.who.name}-{offer.interface}"
-            text = _pc.text(_pc.fields(offer, name, _pc.Paths(relative_to=self.pkgconfig)))
+            fields = _pc.fields(offer, name, _pc.Paths(relative_to=self.pkgconfig))
+            self.summary = fields.description if number == 0 else self.summary
+            text = _pc.text(fields)
             self._check_offer(offer, text, here=here)
             with open(os.path.join(self.pkgconfig, f"{name}.pc"), "w", encoding="utf-8") as file:
                 file.write(text)
@@ -366,7 +370,6 @@ class _Packing:
             for name, text in _packed.cmake_files(self.who, first, linked).items()
         }
         self.members |= {name: text.encode() for name, text in texts.items()}
-        self.summary = _pc.fields(first, self.who.name, _pc.Paths()).description
         self.url = library.vendor.url
 
     def _called(self, library: Library) -> Library:
@@ -461,6 +464,13 @@ class _Packing:
         path = os.path.join(folder, f"{who.module}-{who.version}-{tags}.whl")
         _wheel.write(path, members, who.info, compress=compress)
         return path
+
+
+def _plain(name: str) -> str:
+    """Return a file name that a file has to keep, if it is one that any build file can have."""
+    if not re.fullmatch(r"\w[\w.+-]*", name, re.ASCII):
+        raise BlaswheelError(f"{name!r} is no name for a library in a wheel", "rename the library")
+    return name
 
 
 def _is_for_here(library: Library) -> bool:

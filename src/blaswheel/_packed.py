@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 
-from blaswheel import __version__, _retag
+from blaswheel import __version__, _cmake, _retag
 from blaswheel._library import stem
 from blaswheel._record import Record
 
@@ -98,27 +98,14 @@ get_filename_component({module}_ROOT_DIR "${{CMAKE_CURRENT_LIST_DIR}}/../../.." 
 if(NOT TARGET {module}::{module})
   add_library({module}::{module} INTERFACE IMPORTED)
   set_target_properties({module}::{module} PROPERTIES
-    INTERFACE_INCLUDE_DIRECTORIES "${{{module}_ROOT_DIR}}/include"
-    INTERFACE_COMPILE_DEFINITIONS "{definitions}"
+    INTERFACE_INCLUDE_DIRECTORIES "{includes}"
+    INTERFACE_COMPILE_DEFINITIONS {definitions}
     INTERFACE_LINK_OPTIONS "{options}"
     INTERFACE_LINK_LIBRARIES "{libraries}")
 endif()
-set({module}_INCLUDE_DIRS "${{{module}_ROOT_DIR}}/include")
+set({module}_INCLUDE_DIRS "{includes}")
 set({module}_LIBRARIES {module}::{module})
 set({module}_VERSION "{release}")
-"""
-
-_CMAKE_VERSION = """\
-# Written by blaswheel {version}.
-set(PACKAGE_VERSION "{release}")
-if(PACKAGE_VERSION VERSION_LESS PACKAGE_FIND_VERSION)
-  set(PACKAGE_VERSION_COMPATIBLE FALSE)
-else()
-  set(PACKAGE_VERSION_COMPATIBLE TRUE)
-  if(PACKAGE_FIND_VERSION STREQUAL PACKAGE_VERSION)
-    set(PACKAGE_VERSION_EXACT TRUE)
-  endif()
-endif()
 """
 
 #: What a text is called, and how the function that returns it ends but for prefix and suffix.
@@ -198,18 +185,20 @@ def _is(name: str, function: str, offer: Offer) -> bool:
 def cmake_files(identity: Identity, offer: Offer, files: Sequence[str]) -> dict[str, str]:
     """Return the CMake config of a package called as the module, by file name."""
     module, release = identity.module, identity.version
-    root = f"${{{module}_ROOT_DIR}}/lib"
-    options = [f"LINKER:-rpath-link,{root}"] if offer.library.binary.format == "elf" else []
+    top = f"${{{module}_ROOT_DIR}}"
+    options = [f"LINKER:-rpath-link,{top}/lib"] if offer.library.binary.format == "elf" else []
     return {
         f"{module}Config.cmake": _CMAKE.format(
             version=__version__,
             module=module,
             release=release,
-            definitions=";".join(define.removeprefix("-D") for define in offer.defines),
+            # CMake refuses a target with a folder that is not there.
+            includes=f"{top}/include" if offer.include_dirs else "",
+            definitions=_cmake.listed([define.removeprefix("-D") for define in offer.defines]),
             options=";".join(options),
-            libraries=";".join(f"{root}/{name}" for name in files),
+            libraries=";".join(f"{top}/lib/{name}" for name in files),
         ),
-        f"{module}ConfigVersion.cmake": _CMAKE_VERSION.format(version=__version__, release=release),
+        f"{module}ConfigVersion.cmake": _cmake.VERSION.format(version=__version__, release=release),
     }
 
 

@@ -364,26 +364,42 @@ def test_links_lead_to_one_file(blaswheel: Blaswheel, prefix: Path, tmp_path: Pa
     assert modes["other_blas/include/cblas.h"] == 0o100644
 
 
-@pytest.mark.tool("cc")
-def test_a_program_of_the_prefix_finds_no_other_copy(
+@pytest.mark.tool("gcc")
+def test_the_loader_does_not_take_the_original_for_it(
     blaswheel: Blaswheel, prefix: Path, tmp_path: Path
 ) -> None:
-    wheel = Path(
-        blaswheel(
-            "pack", prefix, "--name", "other", "--version", "1", "-o", tmp_path
-        ).stdout.strip()
+    """A module that is linked with the wheel's gets that, whatever the process has already."""
+    command = ("pack", prefix, "--name", "other", "--version", "1", "-o", tmp_path)
+    with zipfile.ZipFile(blaswheel(*command).stdout.strip()) as archive:
+        archive.extractall(tmp_path)
+    (tmp_path / "module.c").write_text(
+        "char *scipy_openblas_get_config64_(void);\n"
+        "void *where(void) { return (void *)scipy_openblas_get_config64_; }\n"
     )
-    with zipfile.ZipFile(wheel) as archive:
-        library = archive.extract("other/lib/libother.so", tmp_path)
-    # By its name, the loader would take the one that is there already.
-    first = prefix / "lib64" / "libopenblas64_.so"
+    original, packed = prefix / "lib64", tmp_path / "other" / "lib"
+    for name, folder, link in (("a", original, "openblas64_"), ("b", packed, "other")):
+        options = [f"-L{folder}", f"-l{link}", f"-Wl,-rpath,{folder}"]
+        source = tmp_path / "module.c"
+        module = tmp_path / f"{name}.so"
+        subprocess.run(["gcc", "-shared", "-fPIC", source, *options, "-o", module], check=True)
     code = (
-        f"import ctypes; one, two = ctypes.CDLL({str(first)!r}), ctypes.CDLL({library!r}); "
-        "print(one.scipy_openblas_get_config64_, two.scipy_openblas_get_config64_); "
-        "print(sum('libother.so' in line for line in open('/proc/self/maps')) > 0)"
+        "import ctypes, sys\n"
+        "for name in sys.argv[1:]:\n"
+        "    where = ctypes.CDLL(name).where\n"
+        "    where.restype = ctypes.c_void_p\n"
+        "    at = where()\n"
+        "    for line in open('/proc/self/maps'):\n"
+        "        begin, end = (int(word, 16) for word in line.split()[0].split('-'))\n"
+        "        if begin <= at < end:\n"
+        "            print(line.split()[-1].rpartition('/')[2])\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.splitlines()[-1] == "True"
+    done = subprocess.run(
+        [sys.executable, "-c", code, tmp_path / "a.so", tmp_path / "b.so"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["libopenblas64_p-r0.3.so", "libother.so"]
 
 
 @pytest.mark.tool("cc")
@@ -423,6 +439,34 @@ def test_another_systems_library_is_packed_and_not_run(
     listed = blaswheel("list", "--json", "--root", wheel)
     (library,) = json.loads(listed.stdout)["libraries"]
     assert library["linkable"] and library["interface"] == "ilp64"
+
+
+@pytest.mark.tool("cc", "cmake", "ninja")
+def test_a_library_without_headers(
+    blaswheel: Blaswheel, prefix: Path, venv: Callable[..., Venv], tmp_path: Path
+) -> None:
+    shutil.rmtree(prefix / "include")
+    done = blaswheel("pack", prefix, "--name", "bare", "--version", "2", "-o", tmp_path)
+    assert "has no headers" in done.stderr
+    site = venv()
+    site.pip_install("--no-index", done.stdout.strip())
+    package = site.site_packages / "bare"
+    assert "Cflags: -D" in (package / "lib" / "pkgconfig" / "bare.pc").read_text()
+    (tmp_path / "main.c").write_text(
+        "long long scipy_isamax_64_(void *, void *, void *);\n"
+        "int main(void)\n{\n    long long n = 1;\n    float x = 1;\n"
+        "    return scipy_isamax_64_(&n, &x, &n) - 1;\n}\n"
+    )
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.20)\nproject(demo C)\nfind_package(bare 2 REQUIRED)\n"
+        "add_executable(demo main.c)\ntarget_link_libraries(demo bare::bare)\n"
+    )
+    build = tmp_path / "build"
+    site.run(
+        *("cmake", "-G", "Ninja", "-S", tmp_path, "-B", build), f"-DCMAKE_PREFIX_PATH={package}"
+    )
+    site.run("cmake", "--build", build)
+    site.run(build / "demo")
 
 
 # What can't be packed.
