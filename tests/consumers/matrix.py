@@ -174,3 +174,19 @@ CELLS = (
         to_build=MKL_TO_BUILD,
     ),
 )
+
+#: What is to be shown and no test builds yet, by name: rows as those of cells.
+PLANNED = (
+    (
+        "numpy-2.4.6-lp64-blas-packed",
+        {
+            "Project": "NumPy 2.4.6",
+            "Python": "3.11",
+            "Integers": "lp64",
+            "Library": "Debian's BLIS with the reference LAPACK, packed into a wheel",
+            "Found as": "`blas.pc`",
+            "Front end": f"`{PIP}`",
+            "Options": f"`{QUICK}`",
+        },
+    ),
+)

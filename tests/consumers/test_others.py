@@ -170,9 +170,12 @@ def test_statsmodels(
 
 @pytest.mark.timeout(900)
 @pytest.mark.tool("bash", "cc", "cmake", "make", "tar")
-def test_plain_cmake(reader: Newcomer) -> None:
+def test_plain_cmake(reader: Newcomer, record_property: pytest.RecordProperty) -> None:
+    row = {"Project": "SCS's C library 3.3.1", "Integers": "lp64", "Front end": "`cmake`"}
+    record_property("row", row | {"Library": PROVIDER.replace("_", "-")})
     printed = reader.run("start", "scs-cmake", timeout=850)
     assert "100% tests passed" in printed
+    record_property("row", {"Its own tests": "`ctest`: all passed"})
     library = reader.folder / "build" / "lib" / "libscsdir.so"
     assert LIBRARY in needed(library)
     assert [each for each in imports(library) if each.startswith("scipy_d")]
