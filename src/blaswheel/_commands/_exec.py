@@ -23,7 +23,7 @@ pip, build, uv and meson also get the options that the consumer's build needs.""
 EXAMPLE = """examples:
   blaswheel exec -- meson setup build
   blaswheel exec -- ./prog
-  blaswheel exec --for numpy --interface ilp64 --depth 2 -- \\
+  blaswheel exec --for numpy --interface ilp64 -- \\
     pip wheel --no-cache-dir --no-binary numpy numpy
 """
 
