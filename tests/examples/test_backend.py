@@ -7,7 +7,7 @@ import json
 import shutil
 import sys
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -148,14 +148,7 @@ def test_absolute(
     package, provider = EXAMPLES[example]
     source = copied(example, tmp_path)
     here = venv("here")
-    tools = ("blaswheel", "meson-python", "ninja", "cython", "pybind11")
-    installed(here, index, *tools, provider)
-    words = ("install", "--no-build-isolation", "--no-deps", str(source))
-    index.run(
-        *(sys.executable, "-m", "pip", "--python", here.python, *words),
-        cwd=tmp_path,
-        environ={"PATH": here.environment()["PATH"], "BLASWHEEL_RUNTIME": "absolute"},
-    )
+    not_isolated(index, here, source, environ={"BLASWHEEL_RUNTIME": "absolute"})
     folder = here.site_packages / FOLDERS[provider] / "lib"
     files = [here.bin / "blasprog"] if example == "program" else here.site_packages.rglob("*.so")
     entries = {
@@ -193,16 +186,18 @@ def test_no_library_from_above_site_packages(
     assert f"{LIBRARIES[provider]}: cannot open shared object file" in said
 
 
-def edited(index: Index, venv: Venv, source: Path) -> None:
-    """Install a project in place, without isolation."""
+def not_isolated(
+    index: Index, venv: Venv, source: Path, *options: str, environ: Mapping[str, str] | None = None
+) -> None:
+    """Install a project with what the environment has."""
     provider = EXAMPLES[source.name][1]
     tools = ("blaswheel", "meson-python", "ninja", "cython", "pybind11")
     installed(venv, index, *tools, provider)
-    words = ["--no-build-isolation", "--no-deps", "-e", str(source)]
+    words = ["--no-build-isolation", "--no-deps", *options, str(source)]
     index.run(
         *(sys.executable, "-m", "pip", "--python", venv.python, "install", *words),
         cwd=source.parent,
-        environ={"PATH": venv.environment()["PATH"]},
+        environ={"PATH": venv.environment()["PATH"], **(environ or {})},
     )
 
 
@@ -227,13 +222,13 @@ class TestEditable:
         row(record_property, example, "backend", "origin", "editable")
         source = copied(example, tmp_path)
         here = venv("here")
-        edited(index, here, source)
+        not_isolated(index, here, source, "-e")
         assert computes(here, EXAMPLES[example][0]).startswith(str(source))
 
     def test_in_place(self, index: Index, tmp_path: Path, venv: Callable[..., Venv]) -> None:
         source = copied("c_extension", tmp_path)
         here = venv("here")
-        edited(index, here, source)
+        not_isolated(index, here, source, "-e")
         assert computes(here, "blasdot") == str(source / "blasdot" / "__init__.py")
         # Meson and the compiler run once more, by the set that has outlived the build.
         meson = source / "meson.build"

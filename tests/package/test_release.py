@@ -100,13 +100,27 @@ def wheels_of(
 
 
 @pytest.fixture(scope="module")
-def few(wheels_of: Callable[..., dict[str, Path]]) -> dict[str, Path]:
-    return wheels_of(FEW)
+def made(wheels_of: Callable[..., dict[str, Path]]) -> Callable[[str], Path]:
+    """Return the wheel of a target: a few are built together, and all others."""
+    known: dict[str, Path] = {}
+
+    def get(name: str) -> Path:
+        if name not in known:
+            known.update(wheels_of(FEW if name in FEW else MORE))
+        return known[name]
+
+    return get
 
 
-@pytest.fixture(scope="module")
-def more(wheels_of: Callable[..., dict[str, Path]]) -> dict[str, Path]:
-    return wheels_of(MORE)
+def targets(*, running: bool) -> list[object]:
+    """Return the parameters of a test; all but a few are for full runs."""
+    found: list[object] = []
+    for name, (_, runner) in {**FEW, **MORE}.items():
+        marks = [] if name in FEW else [pytest.mark.full]
+        marks += [pytest.mark.tool(runner[0])] if running and runner else []
+        if runner or not running:
+            found.append(pytest.param(name, marks=marks))
+    return found
 
 
 def probe_of(wheel: Path, folder: Path) -> Path:
@@ -120,20 +134,7 @@ def probe_of(wheel: Path, folder: Path) -> Path:
     return path
 
 
-def check(name: str, wheel: Path, tag: str) -> None:
-    assert wheel.name == f"blaswheel-0.1.0-py3-none-{tag}.whl"
-    with zipfile.ZipFile(wheel) as archive:
-        assert archive.testzip() is None
-        text = archive.read("blaswheel-0.1.0.dist-info/WHEEL").decode()
-        assert {line for line in text.splitlines() if line.startswith("Tag:")} == {
-            f"Tag: py3-none-{one}" for one in tag.split(".")
-        }
-        assert "blaswheel-0.1.0.data/purelib/blaswheel/_cli.py" in archive.namelist()
-
-
-def verified(
-    venv: Venv, wheels: Wheels, name: str, probe: Path, runner: tuple[str, ...], folder: Path
-) -> None:
+def verified(venv: Venv, wheels: Wheels, name: str, probe: Path, runner: tuple[str, ...]) -> None:
     """Let a probe call a real library of its system."""
     site = wheels.unpacked(LP64, LIBRARIES[name])
     (library,) = (
@@ -155,82 +156,57 @@ def verified(
     assert (told["verified"], told["interface"]) == (True, "lp64")
 
 
-@pytest.mark.parametrize("name", FEW)
-def test_wheels(few: dict[str, Path], name: str) -> None:
-    check(name, few[name], FEW[name][0])
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("name", MORE)
-def test_more_wheels(more: dict[str, Path], name: str) -> None:
-    check(name, more[name], MORE[name][0])
+@pytest.mark.parametrize("name", targets(running=False))
+def test_wheels(made: Callable[[str], Path], name: str) -> None:
+    wheel, tag = made(name), {**FEW, **MORE}[name][0]
+    assert wheel.name == f"blaswheel-0.1.0-py3-none-{tag}.whl"
+    with zipfile.ZipFile(wheel) as archive:
+        assert archive.testzip() is None
+        text = archive.read("blaswheel-0.1.0.dist-info/WHEEL").decode()
+        assert {line for line in text.splitlines() if line.startswith("Tag:")} == {
+            f"Tag: py3-none-{one}" for one in tag.split(".")
+        }
+        assert "blaswheel-0.1.0.data/purelib/blaswheel/_cli.py" in archive.namelist()
 
 
 def test_the_wheel_for_this_machine(
-    few: dict[str, Path], wheels: Wheels, venv: Callable[..., Venv]
+    made: Callable[[str], Path], wheels: Wheels, venv: Callable[..., Venv]
 ) -> None:
     if os.uname().machine != "x86_64":
         pytest.skip("the wheels built here are for x86-64")
     clean = venv("clean")
-    wheel = few["manylinux-x86_64"]
+    wheel = made("manylinux-x86_64")
     clean.pip_install("--no-index", "--no-deps", wheel, wheels.fetch(LP64))
     said = clean.run("blaswheel", "verify").stdout
     assert "lp64" in said.lower()
     assert "prefix=" in clean.run("blaswheel", "pc").stdout
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.tool(runner[0]))
-        for name, (_, runner) in FEW.items()
-        if runner
-    ],
-)
+@pytest.mark.parametrize("name", targets(running=True))
 def test_probes_of_other_systems(
-    few: dict[str, Path],
+    made: Callable[[str], Path],
     wheels: Wheels,
     shared_venv: Callable[..., Venv],
     tmp_path: Path,
     name: str,
 ) -> None:
-    probe = probe_of(few[name], tmp_path)
-    verified(shared_venv(), wheels, name, probe, FEW[name][1], tmp_path)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.tool(runner[0]))
-        for name, (_, runner) in MORE.items()
-        if runner
-    ],
-)
-def test_more_probes_of_other_systems(
-    more: dict[str, Path],
-    wheels: Wheels,
-    shared_venv: Callable[..., Venv],
-    tmp_path: Path,
-    name: str,
-) -> None:
-    runner = MORE[name][1]
-    assert runner is not None
-    verified(shared_venv(), wheels, name, probe_of(more[name], tmp_path), runner, tmp_path)
+    runner = {**FEW, **MORE}[name][1]
+    assert runner
+    verified(shared_venv(), wheels, name, probe_of(made(name), tmp_path), runner)
 
 
 def test_two_runs_give_the_same(
-    few: dict[str, Path], wheels_of: Callable[..., dict[str, Path]]
+    made: Callable[[str], Path], wheels_of: Callable[..., dict[str, Path]]
 ) -> None:
     again = wheels_of({"manylinux-x86_64": None})
-    assert again["manylinux-x86_64"].read_bytes() == few["manylinux-x86_64"].read_bytes()
+    assert again["manylinux-x86_64"].read_bytes() == made("manylinux-x86_64").read_bytes()
 
 
 def test_without_its_probe_it_does_all_but_load(
-    few: dict[str, Path], wheels: Wheels, venv: Callable[..., Venv], tmp_path: Path
+    made: Callable[[str], Path], wheels: Wheels, venv: Callable[..., Venv], tmp_path: Path
 ) -> None:
     clean = venv("clean")
-    wheel = few["manylinux-x86_64"]
+    wheel = made("manylinux-x86_64")
     clean.pip_install("--no-index", "--no-deps", wheel, wheels.fetch(LP64))
     (clean.bin / "blaswheel-probe").unlink()
     assert "scipy-openblas32" in clean.run("blaswheel", "list").stdout
