@@ -442,7 +442,7 @@ class _Packing:
         if verdict.computed.startswith("linux_") and verdict.deciding is not None:
             self.notes.append(f"no manylinux tag: {verdict.deciding.text}")
         written = _retag.retag(path, verdict.computed, folder)
-        return Packed(path=written, notes=tuple(dict.fromkeys(self.notes)))
+        return Packed(path=os.path.normpath(written), notes=tuple(dict.fromkeys(self.notes)))
 
     def _folder(self, name: str) -> str:
         """Return an empty folder outside of the tree."""

@@ -352,7 +352,7 @@ def prefix(wheels: Wheels, tmp_path: Path) -> Path:
 @pytest.mark.tool("cc")
 def test_links_lead_to_one_file(blaswheel: Blaswheel, prefix: Path, tmp_path: Path) -> None:
     done = blaswheel("pack", prefix, "--name", "Other.BLAS", "--version", "1.2.post3", cwd=tmp_path)
-    assert done.stdout == "./other_blas-1.2.post3-py3-none-manylinux_2_27_x86_64.whl\n"
+    assert done.stdout == "other_blas-1.2.post3-py3-none-manylinux_2_27_x86_64.whl\n"
     with zipfile.ZipFile(tmp_path / done.stdout.strip()) as archive:
         names = archive.namelist()
         assert (
