@@ -75,6 +75,23 @@ def of_library(file: str, places: Iterable[str]) -> dict[str, str]:
     return {}
 
 
+def of_metadata(folder: str) -> dict[str, str]:
+    """Return the licence files in a ``.dist-info`` folder: a name for each to its path.
+
+    Of what is in ``licenses/`` all are, as the metadata's specification has it; a name may have
+    folders in it.
+    """
+    found = {}
+    for top, _folders, names in os.walk(folder):
+        inside = os.path.relpath(top, folder).replace(os.sep, "/").partition("/")[0] == "licenses"
+        for name in sorted(names):
+            path = os.path.join(top, name)
+            if (inside or name.lower().startswith(_NAMES)) and is_text(path):
+                place = os.path.relpath(path, folder).replace(os.sep, "/")
+                found[place.removeprefix("licenses/")] = path
+    return found
+
+
 def _packages(base: str, wanted: tuple[str, ...]) -> Iterator[str]:
     for share in ("licenses", "licences", "doc"):
         top = os.path.join(base, "share", share)

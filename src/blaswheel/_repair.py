@@ -20,6 +20,7 @@ from blaswheel import (
     _doctor,
     _elf,
     _environment,
+    _licences,
     _policies,
     _rawzip,
     _reading,
@@ -35,7 +36,7 @@ from blaswheel._record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from blaswheel._discovery import Distribution
     from blaswheel._library import Library
@@ -393,15 +394,11 @@ class _Job:
     def _licences(self, provider: Distribution) -> dict[str, str | bytes]:
         """Return the provider's licences, which go where its library goes."""
         source = info_dir(provider)
-        files = sorted(_licence_files(source)) if source is not None else []
+        files = _licences.of_metadata(source) if source is not None else {}
         if not files:
             self.notes.append(f"{provider.name} has no licence file: add the one of its library")
         folder = f"{self._info_dir()}/licenses/{provider.name}"
-        made: dict[str, str | bytes] = {}
-        for path in files:
-            place = os.path.relpath(path, source).replace(os.sep, "/").removeprefix("licenses/")
-            made[f"{folder}/{place}"] = path
-        return made
+        return {f"{folder}/{name}": path for name, path in files.items()}
 
     def _required(self) -> list[str]:
         """Return the providers that the wheel requires, of those whose library is grafted."""
@@ -614,15 +611,6 @@ class _Job:
                 raise BlaswheelError(f"{one.file} {one.message}", one.fix)
             if one.code in ("leaked-path", "outside-site-packages", "no-origin"):
                 self.notes.append(f"{one.file} {one.message}")
-
-
-def _licence_files(folder: str) -> Iterator[str]:
-    """Yield the licences in a metadata folder."""
-    for top, _folders, names in os.walk(folder):
-        for name in names:
-            is_named = name.upper().startswith(("LICEN", "COPYING", "NOTICE", "COPYRIGHT"))
-            if is_named or os.path.basename(top) == "licenses":
-                yield os.path.join(top, name)
 
 
 def _leads_inside(entry: str, module: Module, folders: set[str]) -> bool:
