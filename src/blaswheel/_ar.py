@@ -203,7 +203,7 @@ class Archive:
         if not self.thin:
             return file.at(data, min(length, size), "member")
         name, _, _ = self.header(at)
-        if name[:1] == "/" and name[1:].isdigit():
+        if name[:1] == "/" and name[1:].isascii() and name[1:].isdigit():
             end = self.long_names.find(b"\n", int(name[1:]))
             raw = self.long_names[int(name[1:]) : end] if end >= 0 else b""
             name = os.fsdecode(raw)

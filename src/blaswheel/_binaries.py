@@ -6,16 +6,15 @@ import os
 import posixpath
 import tempfile
 import zipfile
-import zlib
+from itertools import chain
 
-from blaswheel import _elf, _policies
+from blaswheel import _elf, _policies, _zips
 from blaswheel._errors import BlaswheelError, FormatError
 from blaswheel._record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import IO
 
     from blaswheel._elf import Requirements
 
@@ -103,7 +102,7 @@ def scan(path: str) -> Found:
 def members(path: str, place: str) -> Iterator[tuple[str, bytes]]:
     """Put each binary of a wheel into the file at ``place``; yield its name and first bytes."""
     try:
-        with zipfile.ZipFile(path) as archive:
+        with _zips.opened(path) as archive:
             members = archive.infolist()
             if len(members) > MAX_MEMBERS:
                 raise _unreadable(path, f"it has {len(members)} members")
@@ -114,30 +113,20 @@ def members(path: str, place: str) -> Iterator[tuple[str, bytes]]:
                     raise _unreadable(path, f"it unpacks to more than {MAX_SIZE >> 30} GB")
                 if member.file_size < 52 or member.is_dir():
                     continue
-                with archive.open(member) as source:
-                    magic = source.read(4)
-                    if magic != _ELF_MAGIC and magic[:2] != b"MZ" and magic not in _MACHO_MAGICS:
-                        continue
-                    with open(place, "wb") as target:
-                        target.write(magic)
-                        _copy(source, target, member.file_size - 4)
+                content = _zips.chunks(archive, member, head=4)
+                magic = next(content)
+                if magic != _ELF_MAGIC and magic[:2] != b"MZ" and magic not in _MACHO_MAGICS:
+                    content.close()
+                    continue
+                with open(place, "wb") as target:
+                    target.writelines(chain((magic,), content))
                 yield member.filename, magic
-    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError) as error:
-        raise _unreadable(path, str(error) or "not a zip file") from error
+    except zipfile.BadZipFile as error:
+        raise _unreadable(path, str(error)) from error
     except OSError as error:
         raise BlaswheelError(
             f"{path}: {error.strerror or error}", "give the path of a wheel"
         ) from error
-
-
-def _copy(source: IO[bytes], target: IO[bytes], size: int) -> None:
-    while chunk := source.read(1 << 18):
-        size -= len(chunk)
-        if size < 0:
-            raise ValueError("a member is larger than it says")
-        target.write(chunk)
-    if size:
-        raise ValueError("a member is smaller than it says")
 
 
 def _unreadable(path: str, why: str) -> BlaswheelError:

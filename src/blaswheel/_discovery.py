@@ -125,10 +125,12 @@ def zipped(path: Sequence[str]) -> Iterator[tuple[Distribution, str]]:
             continue
         import zipfile
 
+        from blaswheel import _zips
+
         try:
-            with zipfile.ZipFile(entry) as archive:
+            with _zips.opened(entry) as archive:
                 names = archive.namelist()
-        except (OSError, ValueError, zipfile.BadZipFile):
+        except (OSError, zipfile.BadZipFile):
             continue
         infos = dict.fromkeys(name.partition("/")[0] for name in names if ".dist-info/" in name)
         for info in infos:

@@ -168,5 +168,6 @@ def parsed(content: bytes) -> dict[str, Any]:
     try:
         content_of: dict[str, Any] = tomllib.loads(content.decode("utf-8"))
         return content_of
-    except (UnicodeDecodeError, RecursionError, tomllib.TOMLDecodeError) as error:
+    # ValueError: no UTF-8, no TOML, or a number of more digits than Python reads.
+    except (ValueError, RecursionError) as error:
         raise BlaswheelError(f"{FILE} is no TOML: {error}", "correct it") from None

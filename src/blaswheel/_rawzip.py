@@ -173,7 +173,7 @@ def copy(
     contents = {name.encode(): content for name, content in changed.items()}
     left_out = {name.encode() for name in removed}
     ordered = sorted(archive.entries, key=lambda entry: entry.offset)
-    ends = [*(entry.offset for entry in ordered[1:]), archive.directory]
+    ends = [entry.offset for entry in ordered[1:]] + [archive.directory] * bool(ordered)
     written: dict[int, bytes] = {}
     # What stands before the first member, as in a file that unpacks itself.
     _copy_bytes(archive, target, 0, ordered[0].offset if ordered else 0)

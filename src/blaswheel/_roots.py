@@ -11,9 +11,8 @@ from __future__ import annotations
 import os
 import re
 import zipfile
-import zlib
 
-from blaswheel import _files
+from blaswheel import _files, _zips
 from blaswheel._errors import BlaswheelError, UsageError
 from blaswheel._record import Record
 
@@ -58,7 +57,7 @@ def platform(tag: str) -> Platform:
     UsageError
         If it is none.
     """
-    found = re.fullmatch(r"(manylinux|musllinux|macosx)_(\d+)_(\d+)_(\w+)", tag)
+    found = re.fullmatch(r"(manylinux|musllinux|macosx)_(\d{1,4})_(\d{1,4})_(\w+)", tag)
     if found:
         system, major, minor, machine = found.groups()
         return Platform(system=system, version=(int(major), int(minor)), machine=machine)
@@ -204,9 +203,8 @@ def _unpack_all(wheels: Sequence[Wheel], folder: str) -> None:
     for wheel in wheels:
         try:
             _unpack(wheel, folder)
-        except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError) as error:
-            # RuntimeError: encrypted, or packed by a method that zipfile does not have.
-            raise _refused(wheel.path, str(error) or "not a zip file") from error
+        except zipfile.BadZipFile as error:
+            raise _refused(wheel.path, str(error)) from error
 
 
 def _refused(path: str, why: str) -> BlaswheelError:
@@ -214,7 +212,7 @@ def _refused(path: str, why: str) -> BlaswheelError:
 
 
 def _unpack(wheel: Wheel, folder: str) -> None:
-    with zipfile.ZipFile(wheel.path) as archive:
+    with _zips.opened(wheel.path) as archive:
         members = archive.infolist()
         if len(members) > MAX_MEMBERS:
             raise _refused(wheel.path, f"it has {len(members)} members")
@@ -246,6 +244,11 @@ def _unpack(wheel: Wheel, folder: str) -> None:
         if not info_dir:
             raise _refused(wheel.path, "it has no *.dist-info folder")
         for place, member in placed.items():
+            above = os.path.dirname(place)
+            while above:
+                if above in placed:
+                    raise _refused(wheel.path, f"member {member.filename!r} is inside of a file")
+                above = os.path.dirname(above)
             _extract(archive, member, os.path.join(folder, place))
         lines = [os.path.relpath(place, SITE).replace(os.sep, "/") for place in sorted(placed)]
         record = os.path.join(folder, SITE, info_dir, "RECORD")
@@ -276,11 +279,7 @@ def place_of(name: str) -> str | None:
 
 def _extract(archive: zipfile.ZipFile, member: zipfile.ZipInfo, path: str) -> None:
     os.makedirs(os.path.dirname(path), exist_ok=True)
-    left = member.file_size
     # Wheels may own the same file; an installer too lets the later one have it.
-    with archive.open(member) as source, open(path, "wb") as target:
-        while chunk := source.read(min(1 << 20, left + 1)):
-            left -= len(chunk)
-            if left < 0:
-                raise ValueError(f"member {member.filename!r} is larger than it says")
+    with open(path, "wb") as target:
+        for chunk in _zips.chunks(archive, member):
             target.write(chunk)

@@ -27,6 +27,8 @@ _WINDOWS_CRASHES = {
     0xC0000374: "a corrupted heap",
     0xC0000409: "a failed security check",
 }
+#: No number of a report has as many.
+_DIGITS = 20
 
 
 class Child(Record):
@@ -285,7 +287,8 @@ def _convention(value: str | None) -> str | None:
 
 
 def _number(text: str | None) -> int:
-    return int(text) if text and text.isdecimal() else 0
+    # Of what a library can make the probe write: Python refuses numbers of thousands of digits.
+    return int(text) if text and text.isdecimal() and len(text) < _DIGITS else 0
 
 
 def version(values: Mapping[str, str]) -> str | None:
@@ -311,7 +314,7 @@ def _threads(values: Mapping[str, str]) -> int | None:
     for name in ("openblas", "mkl", "blis", "nvpl"):
         text = values.get(f"identity.{name}_threads", "")
         if text.isdecimal():
-            return int(text)
+            return _number(text)
     return None
 
 
@@ -551,7 +554,7 @@ def _load_detail(values: Mapping[str, str]) -> str:
         parts.append(f"{microseconds / 1000:.1f} ms")
     before, after = values.get("load.threads_before", ""), values.get("load.threads_after", "")
     if before.isdecimal() and after.isdecimal():
-        parts.append(f"{int(after) - int(before)} threads started")
+        parts.append(f"{_number(after) - _number(before)} threads started")
     return ", ".join(parts)
 
 
@@ -586,7 +589,7 @@ def _warnings(one: Told) -> list[str]:
             "loading it makes the processor flush subnormal numbers to zero, for the whole program"
         )
     before, after = values.get("load.cpus_before", ""), values.get("load.cpus_after", "")
-    if before.isdecimal() and after.isdecimal() and int(after) < int(before):
+    if before.isdecimal() and after.isdecimal() and _number(after) < _number(before):
         found.append(f"loading it pins the process to {after} of {before} processors")
     if values.get("load.signal_handlers"):
         found.append(f"loading it installs handlers of signals: {values['load.signal_handlers']}")

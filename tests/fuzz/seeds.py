@@ -72,7 +72,9 @@ def compiled(folder: Path, target: str) -> Path:
     source, output = folder / "odd.c", folder / f"{target}.o"
     source.write_text(SOURCE)
     options = [] if "windows" in target else ["-fPIC"]
-    run("clang", f"--target={target}", "-c", "-Os", "-ffreestanding", *options, source, "-o", output)
+    run(
+        "clang", f"--target={target}", "-c", "-Os", "-ffreestanding", *options, source, "-o", output
+    )
     return output
 
 
@@ -89,7 +91,16 @@ def binaries(folder: Path) -> None:
         built = compiled(folder, target)
         if emulation:
             options = ["-m", emulation, "-shared", "-s", "-soname=libodd.so.1", "-rpath=$ORIGIN/x"]
-            run("ld.lld", *options, "-z", "max-page-size=64", "--hash-style=both", built, "-o", output)
+            run(
+                "ld.lld",
+                *options,
+                "-z",
+                "max-page-size=64",
+                "--hash-style=both",
+                built,
+                "-o",
+                output,
+            )
             keep("elf", target, output.read_bytes())
         archive = folder / f"{target}.a"
         run("ar", "rcs", archive, built)

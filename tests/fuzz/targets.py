@@ -18,6 +18,7 @@ from blaswheel import (
     _binaries,
     _discovery,
     _elf,
+    _files,
     _macho,
     _pe,
     _project,
@@ -107,7 +108,7 @@ def rawzip(data: bytes) -> None:
             with refused(), suppress(UnicodeDecodeError):
                 archive.read(entry.name.decode())
         names = [entry.name.decode("latin-1") for entry in archive.entries]
-        _rawzip.copy(archive, io.BytesIO(), {name: b"new" for name in names[:1]}, set(names[1:2]))
+        _rawzip.copy(archive, io.BytesIO(), dict.fromkeys(names[:1], b"new"), set(names[1:2]))
 
 
 def wheel(data: bytes) -> None:
@@ -117,7 +118,10 @@ def wheel(data: bytes) -> None:
         inner = os.path.join(folder, "inner")
         os.mkdir(inner)
         with refused():
-            _roots._unpack_all([_roots.named(path)], inner)
+            chosen = [_roots.named(path)]
+            _files.fill_folder_atomically(
+                os.path.join(inner, "prefix"), lambda into: _roots._unpack_all(chosen, into)
+            )
         assert os.listdir(folder) == ["inner"]
         for base, folders, files in os.walk(inner):
             for name in (*folders, *files):
