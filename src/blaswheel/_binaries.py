@@ -111,7 +111,7 @@ def members(path: str, place: str) -> Iterator[tuple[str, bytes]]:
                 left -= member.file_size
                 if member.file_size > MAX_MEMBER or left < 0:
                     raise _unreadable(path, f"it unpacks to more than {MAX_SIZE >> 30} GB")
-                if member.file_size < 52 or member.is_dir():
+                if member.file_size < 52 or member.filename.endswith("/"):
                     continue
                 content = _zips.chunks(archive, member, head=4)
                 magic = next(content)

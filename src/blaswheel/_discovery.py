@@ -257,7 +257,8 @@ def _size_and_time(path: str) -> tuple[int, int]:
 def _names(folder: str) -> list[str]:
     try:
         return os.listdir(folder)
-    except OSError:
+    # ValueError: a search path may hold what can't be a path.
+    except (OSError, ValueError):
         return []
 
 

@@ -220,7 +220,7 @@ def _unpack(wheel: Wheel, folder: str) -> None:
         left = MAX_SIZE
         info_dir = ""
         for member in members:
-            if member.is_dir():
+            if member.filename.endswith("/"):
                 continue
             place = place_of(member.filename)
             if place is None:
