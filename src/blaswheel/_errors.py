@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+#: A name in a file may hold line breaks, or what moves the cursor of a terminal.
+_CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160), 0x2028, 0x2029)}
+
 
 class BlaswheelError(Exception):
     """What was asked for can't be had.
@@ -18,6 +21,7 @@ class BlaswheelError(Exception):
     exit_status = 1
 
     def __init__(self, message: str, hint: str = "") -> None:
+        message, hint = message.translate(_CONTROLS), hint.translate(_CONTROLS)
         super().__init__(message, hint)
         self.message = message
         self.hint = hint
