@@ -6,6 +6,7 @@ Specification: https://packaging.python.org/en/latest/specifications/binary-dist
 from __future__ import annotations
 
 import base64
+import copy
 import csv
 import hashlib
 import io
@@ -13,6 +14,7 @@ import os
 import time
 import zipfile
 
+from blaswheel import _zips
 from blaswheel._errors import FormatError, UsageError
 
 TYPE_CHECKING = False
@@ -62,7 +64,7 @@ def write(
     with zipfile.ZipFile(target, "w") as archive:
         for name in sorted(members, key=lambda name: (name.startswith(f"{info}/"), name)):
             content = _content(members[name])
-            rows.append(_row(name, content))
+            rows.append(_row(name, hashlib.sha256(content).digest(), len(content)))
             put(archive, name, content)
         record = f"{info}/RECORD"
         put(archive, record, _csv([*rows, (record, "", "")]))
@@ -85,9 +87,9 @@ def _is_program(content: bytes) -> bool:
     return content.startswith((b"\x7fELF", b"#!"))
 
 
-def _row(name: str, content: bytes) -> tuple[str, str, int | str]:
-    digest = base64.urlsafe_b64encode(hashlib.sha256(content).digest()).rstrip(b"=")
-    return name, f"sha256={digest.decode()}", len(content)
+def _row(name: str, digest: bytes, size: int) -> tuple[str, str, int | str]:
+    text = base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+    return name, f"sha256={text}", size
 
 
 def _csv(rows: list[tuple[str, str, int | str]]) -> bytes:
@@ -117,31 +119,60 @@ def rewrite(
     Raises
     ------
     FormatError
-        If the wheel has no RECORD.
+        If the wheel is damaged, has no RECORD, or has a member twice.
     """
+    try:
+        with _zips.opened(source) as old, zipfile.ZipFile(target, "w") as new:
+            _rewrite(source, old, new, changed, removed)
+    except zipfile.BadZipFile as error:
+        raise FormatError(
+            f"{source}: can't be read as a wheel: {error}", "build it again"
+        ) from error
+
+
+def _rewrite(
+    source: str,
+    old: zipfile.ZipFile,
+    new: zipfile.ZipFile,
+    changed: Mapping[str, str | bytes],
+    removed: Collection[str],
+) -> None:
     rows: list[tuple[str, str, int | str]] = []
-    with zipfile.ZipFile(source) as old, zipfile.ZipFile(target, "w") as new:
+    members = old.infolist()
+    if len({info.filename for info in members}) < len(members):
+        raise FormatError(f"{source}: no wheel: a member is there twice", "build it again")
 
-        def put(info: zipfile.ZipInfo, content: bytes) -> None:
-            rows.append(_row(info.filename, content))
-            new.writestr(info, content)
+    def keep(info: zipfile.ZipInfo) -> None:
+        state = hashlib.sha256()
+        # zipfile writes into the record of a member where it has put it.
+        with new.open(copy.copy(info), "w") as file:
+            for piece in _zips.chunks(old, info):
+                state.update(piece)
+                file.write(piece)
+        if not info.is_dir():
+            rows.append(_row(info.filename, state.digest(), info.file_size))
 
-        record = None
-        left = dict(changed)
-        for info in old.infolist():
-            if info.filename.endswith(".dist-info/RECORD") and info.filename.count("/") == 1:
-                record = info
-            elif info.filename not in removed:
-                value = left.pop(info.filename, None)
-                put(info, old.read(info) if value is None else _content(value))
-        if record is None:
-            raise FormatError(f"{source}: no wheel: it has no RECORD", "build it again")
-        for name, value in left.items():
-            info = zipfile.ZipInfo(name, record.date_time)
-            info.compress_type = record.compress_type
-            info.external_attr = 0o644 << 16
-            put(info, _content(value))
-        new.writestr(record, _csv([*rows, (record.filename, "", "")]))
+    def put(info: zipfile.ZipInfo, content: bytes) -> None:
+        rows.append(_row(info.filename, hashlib.sha256(content).digest(), len(content)))
+        new.writestr(info, content)
+
+    record = None
+    left = dict(changed)
+    for info in members:
+        if info.filename.endswith(".dist-info/RECORD") and info.filename.count("/") == 1:
+            record = info
+        elif info.filename in left:
+            put(info, _content(left.pop(info.filename)))
+        elif info.filename not in removed:
+            keep(info)
+    if record is None:
+        raise FormatError(f"{source}: no wheel: it has no RECORD", "build it again")
+    for name, value in left.items():
+        info = zipfile.ZipInfo(name, record.date_time)
+        info.compress_type = record.compress_type
+        info.external_attr = 0o644 << 16
+        put(info, _content(value))
+    new.writestr(record, _csv([*rows, (record.filename, "", "")]))
 
 
 def _content(value: str | bytes) -> bytes:
