@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import tempfile
 
 from blaswheel import _binaries, _binary, _elf, _library, _loader, _roots, _routines
@@ -325,13 +326,17 @@ class _Examination:
                 "use $ORIGIN",
             )
         elif leads != self.site and not leads.startswith(self._inside()):
-            self._tell(
-                "outside-site-packages",
-                path,
-                f"has the run path {entry}, which leads out of site-packages: whoever can write "
-                "there decides what is loaded",
-                "give it the one entry that its depth needs, as blaswheel.mesonpy does",
-            )
+            # What the folders above a site-packages are is known of one that is here.
+            place = None if self.requires is not None else _open_to_others(leads, self.site)
+            if place is not None or self.requires is not None:
+                where = f"{place}, where others can write" if place else "wherever others may write"
+                self._tell(
+                    "outside-site-packages",
+                    path,
+                    f"has the run path {entry}, which leads out of site-packages, to {where}: they "
+                    "decide what is loaded",
+                    "give it the one entry that its depth needs, as blaswheel.mesonpy does",
+                )
 
     def _inside(self) -> tuple[str, ...]:
         data = self._data()
@@ -525,6 +530,27 @@ class _Examination:
         for family in families:
             found |= _routines_in(imports, family.api, family.prefix, family.suffix)
         return found
+
+
+def _open_to_others(path: str, site: str) -> str | None:
+    """Return where somebody else can put a library for a run path; None if nobody can.
+
+    That is the folder itself or, if there is no such folder, the one in which it could be made.
+    """
+    while not os.path.isdir(path):
+        parent = os.path.dirname(path)
+        if parent == path:
+            return None
+        path = parent
+    try:
+        status, owner = os.stat(path), os.stat(site).st_uid
+    except OSError:
+        return None
+    # A user's own group has the user's number.
+    shared = status.st_gid not in (0, status.st_uid)
+    writable = status.st_mode & (stat.S_IWOTH | (stat.S_IWGRP if shared else 0))
+    known = (0, owner, os.geteuid() if hasattr(os, "geteuid") else owner)
+    return path if writable or status.st_uid not in known else None
 
 
 def _routines_in(names: frozenset[str], api: str, prefix: str, suffix: str) -> frozenset[str]:

@@ -122,16 +122,30 @@ def test_run_paths(blaswheel: Blaswheel, tmp_path: Path) -> None:
     cases = {
         "/opt/build/lib": ["leaked-path"],
         "lib": ["leaked-path"],
-        "$ORIGIN/../../..": ["outside-site-packages"],
+        "$ORIGIN/../../../open": ["outside-site-packages"],
+        "$ORIGIN/../../../open/none/lib": ["outside-site-packages"],
+        "$ORIGIN/../../../closed": [],
+        "$ORIGIN/../../../closed/none/lib": [],
         "$ORIGIN/../other/lib": [],
         "/usr/lib": [],
     }
+    for name, mode in (("open", 0o777), ("closed", 0o755)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name).chmod(mode)
     for entry, expected in cases.items():
         site = tmp_path / str(abs(hash(entry))) / "site-packages"
         library(site / "demo", "int m(void) { return 1; }\n", f"-Wl,-rpath,{entry}", name="_m.so")
         found = findings(blaswheel, site)
         assert codes(found) == expected, entry
         assert all(entry in one["message"] for one in found)
+    # What is above the environments of others is not known.
+    entry = "$ORIGIN/../../../../../closed"
+    source = "int m(void) { return 1; }\n"
+    module = library(tmp_path, source, f"-Wl,-rpath,{entry}", name="_m.so")
+    made = wheel(tmp_path / "w", {"demo/_m.so": module})
+    (found,) = findings(blaswheel, made)
+    assert found["code"] == "outside-site-packages"
+    assert "to wherever others may write" in found["message"]
 
 
 def test_soname_that_is_no_file(blaswheel: Blaswheel, tmp_path: Path) -> None:

@@ -65,7 +65,7 @@ SECTIONS = {
     "release": Section(
         "Wheels of blaswheel",
         "For every platform, and their probes where they run here.",
-        ("tests/package/test_release.py",),
+        ("tests/release/test_release.py",),
     ),
     "consumers": Section(
         "NumPy, SciPy and others",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -316,3 +317,52 @@ plain = ast.parse(_distributor.text(library))
 assert [type(n) for n in tree.body] == [type(n) for n in plain.body]
 """
     shared_venv(LP64).run("python", "-c", code)
+
+
+@pytest.mark.parametrize("provider", [LP64, ILP64])
+def test_counterparts_of_the_wheels_own_functions(
+    shared_venv: Callable[..., Venv], tmp_path: Path, provider: str
+) -> None:
+    """The table in docs/runtime.md: what the wheel's module says, and what is said here."""
+    venv = shared_venv(LP64, ILP64)
+    name = provider.partition("==")[0]
+    module = name.replace("-", "_")
+    theirs = json.loads(
+        venv.run(
+            "python",
+            "-c",
+            f"import json, {module} as m; print(json.dumps([m.get_include_dir(), m.get_lib_dir(), "
+            "m.get_library(), m.get_library(fullname=True), m.get_openblas_config(), "
+            "m.get_pkg_config()]))",
+        ).stdout
+    )
+    ours = json.loads(
+        venv.run(
+            "python",
+            "-c",
+            f"import json, blaswheel; f = blaswheel.find({name!r}); print(json.dumps(["
+            "f.include_dirs, f.library_dir, f.link_name, f.path, f.configuration, "
+            "f.pkg_config(native=True)]))",
+        ).stdout
+    )
+    assert ours[0] == [theirs[0]]
+    assert ours[1] == theirs[1]
+    assert ours[2] == theirs[2]
+    assert Path(ours[3]) == Path(theirs[1], theirs[3])
+    # Theirs adds what only a running library knows: its kernels and threads.
+    assert ours[4] and set(ours[4].split()) <= set(theirs[4].split())
+    assert "-DBLAS_SYMBOL_PREFIX=scipy_" in theirs[5]
+    assert "-DBLAS_SYMBOL_PREFIX=scipy_" in ours[5]
+    assert f"/lib{theirs[2]}.so" in theirs[5]
+    assert f" -l{theirs[2]}" in ours[5]
+    assert theirs[4].split()[1] in venv.run("blaswheel", "show", name).stdout
+    for number, call in enumerate(
+        (
+            f"import {module} as m; m.write__distributor_init(sys.argv[1])",
+            f"import blaswheel; blaswheel.write_distributor_init(sys.argv[1], {name!r})",
+        )
+    ):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        venv.run("python", "-c", f"import sys; {call}", folder)
+        assert [path.name for path in folder.iterdir()] == ["_distributor_init.py"]
