@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ from tests.cli.sites import ILP64, LP64, NUMPY, Blaswheel
 from tests.providers import debian
 from tests.support import Venv, Wheels
 
-SCIPY = "scipy==1.17.1"
+# The last SciPy that has wheels for the running Python.
+SCIPY = "scipy==1.17.1" if sys.version_info >= (3, 11) else "scipy==1.15.3"
 
 
 @pytest.fixture(scope="module")
@@ -56,9 +58,11 @@ def test_in_another_interpreter(
     assert "can't ask it for its search path" in wrong
 
 
-def test_agrees_with_threadpoolctl(venv_with_both: Venv) -> None:
-    code = """
-import ctypes, json, numpy.linalg, scipy_openblas32, threadpoolctl, blaswheel
+AGREE = """
+import ctypes, json, sys, threadpoolctl, blaswheel
+from importlib import import_module
+for name in sys.argv[1:]:
+    import_module(name)
 theirs = {(x["filepath"], x["num_threads"], x["version"], x["threading_layer"], x["architecture"])
           for x in threadpoolctl.threadpool_info() if x["user_api"] == "blas"}
 ours = {(x.path, x.threads, x.version, x.threading_layer, x.core)
@@ -67,7 +71,21 @@ assert {x[:2] for x in theirs} <= {x[:2] for x in ours}, (theirs, ours)
 assert {(x[0], x[3], x[4]) for x in theirs} <= {(x[0], x[3], x[4]) for x in ours}, (theirs, ours)
 print(len(ours))
 """
-    assert venv_with_both.run("python", "-c", code).stdout == "2\n"
+
+
+def test_agrees_with_threadpoolctl(venv_with_both: Venv) -> None:
+    done = venv_with_both.run("python", "-c", AGREE, "numpy.linalg", "scipy_openblas32")
+    assert done.stdout == "2\n"
+
+
+def test_agrees_with_threadpoolctl_on_scipy(venv: Callable[..., Venv], wheels: Wheels,
+                                            blaswheel_wheel: Path) -> None:  # fmt: skip
+    """Three copies: NumPy's, SciPy's, and one that was loaded for itself."""
+    clean = venv("clean")
+    files = map(wheels.fetch, (LP64, NUMPY, SCIPY, "threadpoolctl==3.8.0"))
+    clean.pip_install("--no-index", "--no-deps", blaswheel_wheel, *files)
+    done = clean.run("python", "-c", AGREE, "scipy_openblas32", "scipy.linalg", "numpy.linalg")
+    assert done.stdout == "3\n"
 
 
 def test_a_provider_that_was_imported_is_global(venv_with_both: Venv) -> None:
