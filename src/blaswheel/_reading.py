@@ -167,8 +167,10 @@ def is_at(library: Library, path: str) -> bool:
     """Tell whether a library is the one at ``path``, made of the file there, or in the folder."""
     real = os.path.realpath(path)
     if os.path.isdir(real):
+        # What is in a view of links (Nix, Spack, conda) is in it, wherever the links lead.
+        named = os.path.abspath(path).rstrip(os.sep) + os.sep
         folder = real.rstrip(os.sep) + os.sep
-        return os.path.realpath(library.path).startswith(folder)
+        return library.path.startswith(named) or os.path.realpath(library.path).startswith(folder)
     if stem(real) in _compose.runtimes(library):
         return False
     return real in map(os.path.realpath, library.files)

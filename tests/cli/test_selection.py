@@ -330,3 +330,15 @@ def test_what_calls_show_is_what_the_file_says(blaswheel: Blaswheel, ilp64: Path
     assert found["lapack_version"].startswith("3.")
     one = json.loads(blaswheel("show", "--json", on=ilp64).stdout)
     assert one["complex_return"] == "register"
+
+
+def test_a_prefix_of_links(blaswheel: Blaswheel, lp64: Path, tmp_path: Path) -> None:
+    """As Nix, Spack and conda make them: what is in it is in it, wherever the links lead."""
+    package = lp64 / "scipy_openblas32"
+    (tmp_path / "view" / "lib").mkdir(parents=True)
+    (tmp_path / "view" / "include").symlink_to(package / "include")
+    for library in (package / "lib").glob("*.so"):
+        (tmp_path / "view" / "lib" / library.name).symlink_to(library)
+    for name in (tmp_path / "view", tmp_path / "view" / "lib" / "libscipy_openblas.so"):
+        found = fields(blaswheel("pc", "--no-verify", name).stdout)
+        assert found["Description"].startswith("OpenBLAS (LP64")
