@@ -53,7 +53,7 @@ ENVIRONMENTS: dict[str, tuple[str, ...]] = {
     "debian": (),
 }
 #: Why a block is not run, and how many there may be: what can be run is.
-REASONS = {"macOS": 3, "Windows": 3, "root": 3, "CI": 3}
+REASONS = {"macOS": 3, "Windows": 3, "root": 3, "CI": 3, "atheris": 1}
 #: What readers of a page that names it have, since they have a checkout.
 CHECKOUT = ("examples", "src/probe")
 #: Languages of blocks that show what something prints, or are no code.

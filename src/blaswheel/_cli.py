@@ -34,6 +34,7 @@ COMMANDS = {
     "tag": "tell the honest platform tag of a wheel, and retag it",
     "repair": "make a wheel load its BLAS on other machines",
     "isolate": "copy a library so that no other library takes over its names",
+    "completion": "print a script by which a shell completes commands and options",
 }
 
 
