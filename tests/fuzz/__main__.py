@@ -25,6 +25,7 @@ def main() -> None:
     parser.add_argument("name", choices=sorted(folder.name for folder in CORPUS.iterdir()))
     parser.add_argument("--seconds", type=int, default=60, metavar="N")
     parser.add_argument("--max-length", type=int, default=16384, metavar="BYTES")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="0: another each time")
     options = parser.parse_args()
     with atheris.instrument_imports(include=["blaswheel", "zipfile", "tomllib"]):
         from tests.fuzz.targets import PLACE, TARGETS
@@ -35,6 +36,7 @@ def main() -> None:
     command = [
         sys.argv[0],
         f"-max_total_time={options.seconds}",
+        f"-seed={options.seed}",
         f"-timeout={MAX_SECONDS}",
         f"-rss_limit_mb={MAX_MEMORY}",
         f"-max_len={options.max_length}",
