@@ -294,11 +294,12 @@ def _described(needed: Needed) -> dict[str, Any]:
         "version": library.version,
         "interface": needed.offer.interface,
         "file": os.path.relpath(needed.path, provider.root).replace(os.sep, "/"),
-        "sha256": _sha256(needed.path),
+        "sha256": sha256(needed.path),
     }
 
 
-def _sha256(path: str) -> str:
+def sha256(path: str) -> str:
+    """Return the SHA-256 of a file, in hexadecimal digits."""
     import hashlib
 
     state = hashlib.sha256()

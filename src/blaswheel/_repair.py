@@ -6,7 +6,6 @@ wheel: then each module gets the run path that its depth needs, and the wheel re
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -333,20 +332,12 @@ def _check_recorded(
     if wish.any_version:
         return
     file = os.path.join(provider.root, *one["file"].split("/"))
-    if not os.path.isfile(file) or _sha256(file) != one["sha256"]:
+    if not os.path.isfile(file) or _built.sha256(file) != one["sha256"]:
         raise BlaswheelError(
             f"{base} was built with {built_with}, and {provider.name} {provider.version} here has "
             f"another {os.path.basename(file)}",
             f"pip install {built_with}, or --any-version to take this one",
         )
-
-
-def _sha256(path: str) -> str:
-    state = hashlib.sha256()
-    with open(path, "rb") as file:
-        while chunk := file.read(1 << 20):
-            state.update(chunk)
-    return state.hexdigest()
 
 
 class _Job:

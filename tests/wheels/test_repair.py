@@ -320,23 +320,25 @@ def test_a_provider_that_is_not_here(
     )
 
 
-def test_what_does_not_say_what_it_was_built_with(
-    workshop: Venv, shared_venv: Callable[..., Venv], tmp_path: Path
-) -> None:
+def needing(soname: str, folder: Path) -> Path:
+    """Return a wheel whose module needs a library of this name, which is in no provider."""
+    link_name = soname.removeprefix("lib").partition(".so")[0]
+    other = f"lib{link_name}.so"
+    library(folder, "void other(void) {}\n", f"-Wl,-soname,{soname}", name=other)
     code = "void other(void);\nvoid f(void) { other(); }\n"
-    library(tmp_path, "void other(void) {}\n", "-Wl,-soname,libmyblas.so.3", name="libmyblas.so")
-    module = library(tmp_path, code, f"-L{tmp_path}", "-lmyblas", name="m.so")
-    made = wheel(tmp_path / "dist", {"demo/m.so": module})
+    module = library(folder, code, f"-L{folder}", f"-l{link_name}", name="m.so")
+    return wheel(folder / "dist", {"demo/m.so": module})
+
+
+def test_what_does_not_say_what_it_was_built_with(workshop: Venv, tmp_path: Path) -> None:
+    made = needing("libmyblas.so.3", tmp_path)
     wrong, hint = Blaswheel(workshop).error("repair", made)
     assert "needs libmyblas.so.3, which no provider in this environment has" in wrong
     assert "--from" in hint
 
 
 def test_mkl_is_not_grafted_alone(workshop: Venv, tmp_path: Path) -> None:
-    code = "void other(void);\nvoid f(void) { other(); }\n"
-    library(tmp_path, "void other(void) {}\n", "-Wl,-soname,libmkl_rt.so.3", name="libmkl_rt.so")
-    module = library(tmp_path, code, f"-L{tmp_path}", "-lmkl_rt", name="m.so")
-    made = wheel(tmp_path / "dist", {"demo/m.so": module})
+    made = needing("libmkl_rt.so.3", tmp_path)
     wrong, hint = Blaswheel(workshop).error("repair", made)
     assert "needs libmkl_rt.so.3, which opens further libraries beside itself" in wrong
     assert "--link" in hint
